@@ -29,7 +29,7 @@ pub struct Look<'a> {
     /// The moments before the manager was asked and after it had answered.
     pub asked: Instant,
     pub answered: Instant,
-    /// The same as microseconds since 1970, for readers.
+    /// The latter in microseconds since 1970, for readers.
     pub answered_us: i64,
     /// The epoch of the manager's leadership as it was known before, and as it was asked for after that; none: not known.
     pub before: Option<u64>,
@@ -56,11 +56,11 @@ struct Count {
     /// When the manager heard of the node last; none if the node is gone, or another agent has it.
     heard: Option<i64>,
     seen: Instant,
-    since: Option<Since>,
+    since: Option<CountStart>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Since {
+struct CountStart {
     leadership: u64,
     at: Instant,
     at_us: i64,
@@ -84,11 +84,11 @@ impl Silences {
         self.0 = silent.collect();
     }
 
-    /// None if the station is heard of.
+    /// The silence of a station, unless that is heard of.
     pub fn of(&self, station: &Station) -> Option<Silence> {
         let Count { left, since, .. } = self.0.get(station)?;
-        let (certain, since_us) = (since.map(|since| since.certain), since.map(|since| since.at_us));
-        Some(Silence { left: *left, certain, since_us })
+        let certain = since.map(|since| since.certain);
+        Some(Silence { left: *left, certain, since_us: since.map(|since| since.at_us) })
     }
 }
 
@@ -108,8 +108,8 @@ impl Task {
     }
 }
 
-/// True for a task that the node's present agent is told. One without a lease is cancelled by whoever has the node: its own agent
-/// may never be back.
+/// True for a task that the node's present agent is told. A task without a lease is cancelled by whoever has the node: its own
+/// agent may never be back.
 pub fn is_of_agent(task: &Task, node: &Node) -> bool {
     match (&task.progress.agent, &node.agent) {
         (Some(placed), Some(present)) if placed != present => {
@@ -129,7 +129,7 @@ fn by_name(nodes: &[Node]) -> HashMap<&str, &Node> {
     nodes.iter().map(|node| (node.node_name.as_str(), node)).collect()
 }
 
-/// None if the station is heard of; else whether its agent has left, and when the manager heard of the node last.
+/// For a station that is not heard of, whether its agent has left, and when the manager heard of the node last.
 fn silent(nodes: &HashMap<&str, &Node>, (name, agent): &Station) -> Option<(bool, Option<i64>)> {
     let Some(node) = nodes.get(name.as_str()) else { return Some((false, None)) };
     let is_other = agent.is_some() && node.agent.is_some() && *agent != node.agent;
@@ -141,16 +141,16 @@ fn silent(nodes: &HashMap<&str, &Node>, (name, agent): &Station) -> Option<(bool
 }
 
 /// The count begins when the look was certainly answered by that leadership.
-fn begin(look: &Look<'_>) -> Option<Since> {
+fn begin(look: &Look<'_>) -> Option<CountStart> {
     let leadership = look.after.filter(|_| look.before == look.after)?;
-    Some(Since { leadership, at: look.answered, at_us: look.answered_us, certain: Duration::ZERO })
+    Some(CountStart { leadership, at: look.answered, at_us: look.answered_us, certain: Duration::ZERO })
 }
 
 /// What was answered is true since before it was asked for, and not longer.
-fn go_on(look: &Look<'_>, since: Since) -> Option<Since> {
+fn go_on(look: &Look<'_>, since: CountStart) -> Option<CountStart> {
     match look.after {
         Some(epoch) if epoch != since.leadership => begin(look),
-        Some(_) => Some(Since { certain: look.asked.saturating_duration_since(since.at), ..since }),
+        Some(_) => Some(CountStart { certain: look.asked.saturating_duration_since(since.at), ..since }),
         None => Some(since),
     }
 }

@@ -131,10 +131,7 @@ pub struct TaskTermsOptions {
 
 fn lease(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    match LEASES.contains(&span.as_std()) {
-        true => Ok(span),
-        false => Err(format!("expected {LEASE_EXPECTED}")),
-    }
+    if LEASES.contains(&span.as_std()) { Ok(span) } else { Err(format!("expected {LEASE_EXPECTED}")) }
 }
 
 impl TaskTermsOptions {

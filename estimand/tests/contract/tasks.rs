@@ -112,8 +112,11 @@ fn a_task_that_may_run_elsewhere_is_leased(target: &Target) {
     let fake = Fake::known(target);
     let mut asked = document(&fake);
     asked["onLoss"] = json!("restart");
-    let id = submit(target, &asked)["id"].as_str().unwrap().to_owned();
-    assert_eq!(assigned(&fake, &id)["leased"], true);
+    let assigned = |asked: &Value| assigned(&fake, submit(target, asked)["id"].as_str().unwrap());
+    let by_default = assigned(&asked);
+    assert_eq!((&by_default["leased"], &by_default["leaseMs"]), (&json!(true), &json!(600_000)));
+    asked["lease"] = json!("2h");
+    assert_eq!(assigned(&asked)["leaseMs"], 7_200_000);
 }
 
 fn an_agent_speaks_for_its_node_only(target: &Target) {

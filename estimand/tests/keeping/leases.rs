@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use estimand_testkit::disk::Disk;
 use estimand_testkit::processes;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
@@ -94,5 +95,54 @@ fn what_was_assigned_before_the_lease_began_is_begun_when_it_is_said_again() {
     node.services.assign(assigned);
     node.until_ended("l.1", json!({"exit": 0}));
     assert!(node.has("ran"));
+    node.end();
+}
+
+/// Of two lengths each ends its own task, whether or not the agent lives.
+#[test]
+fn a_lease_of_its_own_outlives_that_of_slots_and_ends_then() {
+    let mut node = Node::start("lease-own");
+    node.services.give_leases_of(LEASE);
+    let ticks = |name: &str| {
+        node.shell(&format!(
+            "echo x >> \"$0/begun-{name}\"; while :; do touch \"$0/{name}\"; echo on; sleep 0.05; done"
+        ))
+    };
+    node.services.assign(json!([
+        {"id": "short", "attempt": 1, "leased": true, "work": ticks("short")},
+        {"id": "long", "attempt": 1, "leased": true, "leaseMs": 8 * LEASE.as_millis() as u64, "work": ticks("long")},
+    ]));
+    node.until_said("short.1", "on");
+    node.until_said("long.1", "on");
+    node.agent.kill9();
+    wait::until(PATIENCE, "the short lease to end", || node.keeper("short.1").is_none().then_some(()));
+    until_goes_on(&node, "long");
+    // A lease that holds is no other one to an agent that is started anew.
+    node.agent.restart_on_same_port();
+    node.until_ended("short.1", json!("nodeLost"));
+    until_goes_on(&node, "long");
+    node.services.answer_heartbeats(false);
+    node.until_ended("long.1", json!("nodeLost"));
+    assert_eq!(std::fs::read_to_string(node.folder.path().join("begun-long")).unwrap(), "x\n");
+    node.end();
+}
+
+/// The answers to its heartbeats need no room.
+#[test]
+fn a_lease_is_renewed_on_a_full_disk() {
+    let disk = Disk::in_memory("32m");
+    let node = Node::on_disk("lease-full", &disk, &[]);
+    node.services.take_news(false);
+    node.services.give_leases_of(LEASE);
+    let ticks = node.shell("while :; do touch \"$0/leased\"; sleep 0.05; done");
+    node.services.assign(json!([{"id": "leased", "attempt": 1, "leased": true, "work": ticks}]));
+    wait::until(PATIENCE, "it to run", || node.has("leased").then_some(()));
+    let full = disk.fill();
+    wait::pass(3 * LEASE);
+    until_goes_on(&node, "leased");
+    drop(full);
+    node.services.take_news(true);
+    node.services.answer_heartbeats(false);
+    node.until_ended("leased.1", json!("nodeLost"));
     node.end();
 }

@@ -70,7 +70,7 @@ fn a_task_of_a_node_that_is_gone_runs_elsewhere_when_the_lease_is_over() {
          echo $$ > {0}; echo first; while :; do sleep 0.05; done",
         first.display()
     );
-    let id = plane.submit(&json!({ "command": ["/bin/sh", "-c", script] }));
+    let id = plane.submit(&json!({ "command": ["/bin/sh", "-c", script], "lease": "1s" }));
     plane.wait_lines(&id, 1);
     let node = plane.task(&id)["node"].as_str().unwrap().to_owned();
     let agent = usize::from(node == "n2");

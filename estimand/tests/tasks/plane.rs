@@ -1,7 +1,9 @@
 //! Services in one process, and an agent for each node that may run everything.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use estimand_testkit::disk::Disk;
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::wait::{self, PATIENCE};
@@ -20,8 +22,17 @@ impl Plane {
         Self::with(nodes, &[])
     }
 
+    /// One node, whose agent keeps everything on this disk.
+    pub fn on_disk(node: &str, disk: &Disk) -> Self {
+        Self::around(&[node], &[], |_| disk.path().join("data"))
+    }
+
     /// `more` are further options of the agents.
     pub fn with(nodes: &[&str], more: &[&str]) -> Self {
+        Self::around(nodes, more, |folder| folder.to_owned())
+    }
+
+    fn around(nodes: &[&str], more: &[&str], data: impl Fn(&Path) -> PathBuf) -> Self {
         let folder = tempfile::Builder::new().prefix("tasks-").tempdir().unwrap();
         // A certain port, so that a start after a kill finds it free.
         let services = process::estimand().args(["up", "--no-agent", "--defaults", "none"]).port(free_port());
@@ -31,7 +42,7 @@ impl Plane {
             process::estimand()
                 .args(args)
                 .args(more.iter().copied())
-                .data_dir(folder.path().join(node))
+                .data_dir(data(folder.path()).join(node))
                 .without_http()
                 .start()
         };

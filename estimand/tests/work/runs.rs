@@ -48,10 +48,11 @@ pub fn document(plane: &Plane, kind: Kind, lines: u32) -> Value {
          i=0; while [ $i -lt {lines} ]; do echo \"$ESTIMAND_TASK_ATTEMPT $i\"; i=$((i+1)); sleep {BETWEEN_LINES}; done; {end}"
     );
     let mut document = json!({ "command": ["/bin/sh", "-c", script, plane.folder()] });
+    // The shortest lease, so that what is lost is soon run elsewhere.
     let more = match kind {
-        Kind::Plain => json!({}),
-        Kind::FailsOnce => json!({ "retries": { "count": 1, "backOff": "100ms" } }),
-        Kind::FailsWhenLost => json!({ "onLoss": "fail" }),
+        Kind::Plain => json!({ "lease": "1s" }),
+        Kind::FailsOnce => json!({ "lease": "1s", "retries": { "count": 1, "backOff": "100ms" } }),
+        Kind::FailsWhenLost => json!({ "lease": "1s", "onLoss": "fail" }),
         Kind::Waits => json!({ "onLoss": "wait" }),
     };
     document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

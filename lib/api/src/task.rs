@@ -29,9 +29,7 @@ pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
 /// Between SIGTERM and SIGKILL.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// How long a task goes on while its node is not heard of, if neither it nor the operator says otherwise.
-pub const DEFAULT_LEASE: Duration = Duration::from_secs(600);
-/// The shortest lease of a task, and the longest.
+/// How long a task may go on while its node is not heard of, at least and at most.
 pub const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
 /// The form of such a lease, for messages.
 pub const LEASE_EXPECTED: &str = "a duration from 1s to 7d, such as \"10m\"";

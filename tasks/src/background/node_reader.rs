@@ -38,9 +38,10 @@ impl NodeReader {
     /// Notes which nodes with tasks are silent, and for how long.
     async fn look(&mut self, peers: &Peers, nodes: &[Node], asked: Instant, answered: (Instant, i64)) {
         let stations = self.shared.table(stations);
-        let after = match silences::is_any_silent(nodes, &stations) {
-            true => within(ANSWER_WITHIN, peers.manager.nodes_told()).await.ok().map(|told| told.epoch),
-            false => None,
+        let after = if silences::is_any_silent(nodes, &stations) {
+            within(ANSWER_WITHIN, peers.manager.nodes_told()).await.ok().map(|told| told.epoch)
+        } else {
+            None
         };
         let before = std::mem::replace(&mut self.leadership, after);
         let (answered, answered_us) = answered;

@@ -39,7 +39,7 @@ impl Request<TasksState> for NodeStandings {
         let over = self.over.into_iter().map(|(task, attempt)| (task, Event::LeaseOver { attempt }));
         for (task, event) in lost.chain(back).chain(over) {
             if let Some(task) = table.get(task) {
-                // One that is about an attempt which is over changes nothing.
+                // An event about an attempt that is over changes nothing.
                 let _ = edits.of(task).apply(at, event, Actor::Scheduler);
             }
         }

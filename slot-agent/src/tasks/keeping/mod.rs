@@ -144,7 +144,7 @@ impl Round<'_> {
         // One that was here before this agent could have begun under the lease of that time.
         let former = file.as_ref().map_or(0, |file| file.former());
         let keeper = self.state.keepers.entry(folder.name()).or_insert_with(|| Keeper::new(Some(former)));
-        // One that was asked for before the lease began may have been begun elsewhere since, and is waited for again.
+        // An attempt that was asked for before the lease began may have been begun elsewhere since, and is waited for again.
         let asked_at = lock(&self.tasks.assigned).as_ref().map_or(0, |assigned| assigned.asked_at);
         keeper.lease = keeper.lease.or(lease.filter(|began| asked_at >= *began));
         let running = keeper.is_running();

@@ -30,8 +30,8 @@ impl LeaseFile {
 
     /// A file that is new, with a lease that began then.
     pub(super) fn new(path: PathBuf, number: u64, until: u64) -> Self {
-        let (boot, known) = (boot_id(), Mutex::new(Lease { number, until }));
-        LeaseFile { path, boot, known, written: Mutex::default(), former: 0 }
+        let known = Mutex::new(Lease { number, until });
+        LeaseFile { path, boot: boot_id(), known, written: Mutex::default(), former: 0 }
     }
 
     pub fn path(&self) -> &Path {
@@ -50,7 +50,8 @@ impl LeaseFile {
 
     /// Moves its end on, and never back. If it was over already, another one begins.
     pub fn extend(&self, until: u64) {
-        let (mut known, now) = (self.lock(), boot_clock());
+        let mut known = self.lock();
+        let now = boot_clock();
         if known.until <= now {
             known.number = now.max(known.number + 1);
         }

@@ -15,7 +15,7 @@ use crate::link::LEASE_MARGIN;
 
 /// The name of the file with the lease of slots, which others begin with.
 const NAME: &str = "lease";
-/// Of so much time two clocks may be apart by one part, this node's and that of whoever waits for the end.
+/// Two clocks may differ by one part in so many: this node's and the one of whoever waits for the end.
 const CLOCKS_DIFFER: u32 = 1000;
 
 /// How long tasks go on after the last heartbeat that was answered with a lease.
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl LeaseLength {
-    /// None if it has no lease.
+    /// The length of the lease of an attempt, if it has a lease.
     pub fn of(assignment: &TaskAssignment) -> Option<LeaseLength> {
         assignment.leased.then(|| assignment.lease_ms.map_or(LeaseLength::OfSlots, LeaseLength::Millis))
     }
@@ -71,9 +71,10 @@ impl Leases {
                 name.to_str().and_then(|name| name.strip_prefix(NAME)?.strip_prefix('-')?.parse().ok());
             let Some(millis) = millis else { continue };
             let path = folder.join(&name);
-            match used.contains(&LeaseLength::Millis(millis)) {
-                true => drop(others.insert(millis, Arc::new(LeaseFile::open(path)))),
-                false => fs::remove_file(path)?,
+            if used.contains(&LeaseLength::Millis(millis)) {
+                others.insert(millis, Arc::new(LeaseFile::open(path)));
+            } else {
+                fs::remove_file(path)?;
             }
         }
         let of_slots = Arc::new(LeaseFile::open(folder.join(NAME)));
@@ -117,9 +118,9 @@ impl Leases {
         state.others.values().for_each(|file| file.end());
     }
 
-    /// Writes those of these lengths for the keepers. Blocking.
+    /// Writes the leases of these lengths for the keepers. Blocking.
     pub fn publish(&self, used: &BTreeSet<LeaseLength>) -> io::Result<()> {
-        // Each that can be, although another cannot.
+        // A lease that cannot be written keeps no other one from it.
         used.iter().map(|length| self.of(*length).publish()).fold(Ok(()), Result::and)
     }
 

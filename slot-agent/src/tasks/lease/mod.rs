@@ -34,7 +34,7 @@ pub fn boot_id() -> String {
     ID.get_or_init(read).clone()
 }
 
-/// A lease. One that is renewed in time is the same one.
+/// A lease. A renewal in time keeps it the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Lease {
     /// When it began, by [`boot_clock`], which tells it from others; 0: there never was one. Agents of before counted them.
@@ -57,7 +57,8 @@ impl Lease {
         bytes
     }
 
-    /// None if the file is not there, or was read while it was written. That of another start of the machine has none.
+    /// A file that is not there, or was read while it was written, gives nothing. A file of another start of the machine has
+    /// no lease.
     fn read(path: &Path, boot: &str) -> Option<Lease> {
         let text = fs::read_to_string(path).ok()?;
         let words: Vec<&str> = text.split_whitespace().collect();

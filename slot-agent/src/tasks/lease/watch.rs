@@ -34,8 +34,8 @@ impl LeaseWatch {
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
         // SAFETY: the descriptor is owned, and nothing takes it out or closes it before the `AsyncFd` is dropped.
         let timer = unsafe { AsyncFd::register(timer) }?;
-        let (until, is_set) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok(LeaseWatch { path, boot: boot_id(), number, until, timer, is_set })
+        let is_set = AtomicBool::new(false);
+        Ok(LeaseWatch { path, boot: boot_id(), number, until: AtomicU64::new(0), timer, is_set })
     }
 
     /// Looks at the file.

@@ -1,7 +1,7 @@
 //! The limits of the operating system that leave a service too little to begin with.
 //!
-//! A thread or a descriptor that is missing later is found by whoever needs it, and is told there. What a start needs in
-//! any case is looked at before it, so that it is told in words and with the way out.
+//! A thread or a descriptor that is missing later is found by whoever needs it, and is told there. The needs of every
+//! start are looked at before it, so that a lack of them is told in words and with the way out.
 
 use std::thread::available_parallelism;
 
@@ -18,16 +18,17 @@ const THREADS_A_WORKER: u64 = 2;
 pub fn check(workers: Option<usize>) -> anyhow::Result<()> {
     let cores = || available_parallelism().map_or(2, usize::from);
     let workers = workers.unwrap_or_else(cores) as u64;
-    let (files, needed) = (getrlimit(Resource::Nofile).maximum, FILES + FILES_A_WORKER * workers);
-    if let Some(files) = too_few(files, needed) {
+    let needed = FILES + FILES_A_WORKER * workers;
+    if let Some(files) = too_few(getrlimit(Resource::Nofile).maximum, needed) {
         bail!(
             "this process may have {files} files open, and a service needs at least {needed}: `ulimit -n 4096` before it, \
              or LimitNOFILE=4096 in its unit of systemd"
         );
     }
     // The kernel does not hold root to it.
-    let (threads, needed) = (getrlimit(Resource::Nproc).current, THREADS + THREADS_A_WORKER * workers);
-    if let Some(threads) = too_few(threads, needed).filter(|_| !geteuid().is_root()) {
+    let needed = THREADS + THREADS_A_WORKER * workers;
+    let threads = too_few(getrlimit(Resource::Nproc).current, needed);
+    if let Some(threads) = threads.filter(|_| !geteuid().is_root()) {
         bail!(
             "this user may have {threads} processes and threads, and a service needs at least {needed}: `ulimit -u 4096` \
              before it, or LimitNPROC=4096 in its unit of systemd"

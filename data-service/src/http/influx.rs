@@ -29,10 +29,7 @@ pub async fn ping(req: HttpRequest) -> Result<HttpResponse, Failure> {
     let is_verbose = query.get("verbose").is_some_and(|given| given == "true");
     let mut response = if is_verbose { HttpResponse::Ok() } else { HttpResponse::NoContent() };
     response.insert_header(("X-Influxdb-Version", VERSION)).insert_header(("X-Influxdb-Build", "Estimand"));
-    Ok(match is_verbose {
-        true => response.json(json!({ "version": VERSION })),
-        false => response.finish(),
-    })
+    Ok(if is_verbose { response.json(json!({ "version": VERSION })) } else { response.finish() })
 }
 
 /// Points can be written, in the words of InfluxDB.

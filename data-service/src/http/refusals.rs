@@ -43,7 +43,7 @@ impl fmt::Display for Protocol {
 }
 
 impl Refusals {
-    /// Notes that a push was refused as a whole. One that is to come again later is none.
+    /// Notes that a push was refused as a whole. A push that is to come again later is not refused.
     pub fn note(&self, protocol: Protocol, sender: &Principal, problem: &Problem) {
         if problem.retry_after.is_some() {
             return;

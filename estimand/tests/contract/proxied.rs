@@ -147,7 +147,7 @@ fn a_compressed_body_is_taken_everywhere_but_for_files(target: &Target) {
         .registry
         .request("POST", "/api/registry", &[packed], &gzip(registration.as_bytes()))
         .expect_status(201);
-    // One that grows beyond the limit, and one that is none.
+    // A body that grows beyond the limit, and bytes that are no gzip.
     problem(&target.data.request("PUT", "/api/data", &[packed], &gzip(&vec![b' '; 32 << 20])), 413);
     problem(&target.data.request("PUT", "/api/data", &[packed], b"none"), 400);
     problem(&target.data.request("PUT", "/api/data", &[("Content-Encoding", "br")], b"x"), 415);

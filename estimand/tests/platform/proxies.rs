@@ -163,7 +163,7 @@ fn caddy_as_documented_is_told_from_this_machine_and_hands_all_on() {
     is_told_from_this_machine_and_hands_all_on(Kind::Caddy, "caddy");
 }
 
-/// What nothing but `--require-token` closes, and what closes without it.
+/// Without `--require-token` a proxy is closed only if it says that it is one.
 #[test]
 fn a_proxy_that_says_nothing_is_closed_by_required_tokens_alone() {
     let open = process::estimand().args(["up", "--no-agent"]).start();

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 pub enum Openness {
     /// Read and write values: for addresses that only this machine reaches. Starting a command needs a token.
     Values,
-    /// Nothing but health, the interface's description and the files of the dashboard.
+    /// Health, the interface's description and the files of the dashboard alone.
     Nothing,
     /// Everything.
     Everything,
@@ -229,7 +229,8 @@ fn check_host(req: &HttpRequest) -> Result<(), Problem> {
     match host_of(req).is_none_or(is_here) {
         true => Ok(()),
         false => Err(forbidden(
-            "the header Host names another machine, and this service is for this one; ask for 127.0.0.1 or localhost",
+            "the header Host names another machine, and without a token this service is for this one; ask for 127.0.0.1 or \
+             localhost, or show a token",
         )),
     }
 }

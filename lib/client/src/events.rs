@@ -84,9 +84,11 @@ impl EventStream {
 
     /// Reads more bytes; gives a connection up over which none come.
     async fn heard(&mut self, url: &Url) -> Result<(), Error> {
-        let (tell, address) = (self.on_silence, self.client.address().to_string());
+        let tell = self.on_silence;
+        let address = self.client.address().to_string();
         let mut is_told = false;
-        let filling = self.fill(url);
+        // On the heap, or everything that watches would be large.
+        let filling = Box::pin(self.fill(url));
         let filled = unless_silent(filling, || {
             is_told = true;
             tell.into_iter().for_each(|tell| tell(&address));
@@ -222,9 +224,10 @@ mod tests {
 
     use super::*;
 
-    /// Whether a silence of so many seconds was told, and when the connection was given up.
+    /// Says if a silence of so many seconds was told, and when the connection was given up.
     async fn silence_of(seconds: u64) -> (bool, Option<u64>) {
-        let (began, mut is_told) = (Instant::now(), false);
+        let began = Instant::now();
+        let mut is_told = false;
         let read = unless_silent(sleep(Duration::from_secs(seconds)), || is_told = true).await;
         (is_told, read.is_none().then(|| began.elapsed().as_secs()))
     }

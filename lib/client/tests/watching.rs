@@ -32,7 +32,7 @@ fn the_deadline_of_an_answer_ends_no_watch() {
         // Open until its client is done with it.
         stream.read_exact(&mut [0]).unwrap_err();
     });
-    // Nothing ever comes within this.
+    // No byte ever comes within this.
     let options = Options { read_timeout: Duration::ZERO, ..Options::default() };
     let client = Client::with_options(&address, options).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -38,10 +38,10 @@ impl FromStr for BasePath {
             !segment.is_empty() && segment != "." && segment != ".." && segment.bytes().all(plain)
         };
         let segments = path.strip_prefix('/').filter(|_| path.len() <= MAX_LENGTH).ok_or(BasePathError)?;
-        match segments.split('/').all(is_segment) {
-            true => Ok(BasePath(path.into())),
-            false => Err(BasePathError),
+        if !segments.split('/').all(is_segment) {
+            return Err(BasePathError);
         }
+        Ok(BasePath(path.into()))
     }
 }
 

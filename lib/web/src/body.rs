@@ -91,13 +91,11 @@ impl<const LIMIT: usize> Body<LIMIT> {
 /// Refuses a body where none is taken: its sender believes that it counts.
 pub(crate) fn refuse_any(req: &HttpRequest) -> Result<(), Problem> {
     let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
-    match is_chunked || announced(req).is_some_and(|length| length > 0) {
-        false => Ok(()),
-        true => {
-            let error = FieldError::new("body", "is there, and this request takes none");
-            Err(Problem::invalid_field(error.expected("a request without a body")))
-        }
+    if is_chunked || announced(req).is_some_and(|length| length > 0) {
+        let error = FieldError::new("body", "is there, and this request takes none");
+        return Err(Problem::invalid_field(error.expected("a request without a body")));
     }
+    Ok(())
 }
 
 fn reservation(req: &HttpRequest) -> Option<BodyReservation> {

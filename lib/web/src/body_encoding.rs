@@ -19,10 +19,10 @@ static ENCODING: HeaderName = CONTENT_ENCODING;
 /// Refuses a body that its sender compressed, where it is stored as it comes.
 pub fn refuse_compressed(req: &HttpRequest) -> Result<(), Problem> {
     const EXPECTED: &str = "none: these bytes are stored as they come";
-    match is_compressed(req, EXPECTED)? {
-        true => Err(not_taken("gzip", EXPECTED)),
-        false => Ok(()),
+    if is_compressed(req, EXPECTED)? {
+        return Err(not_taken("gzip", EXPECTED));
     }
+    Ok(())
 }
 
 /// True for a body that is compressed by gzip; one in another encoding is refused.

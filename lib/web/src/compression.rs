@@ -67,7 +67,7 @@ pub(crate) fn compressed(req: &HttpRequest, mut response: HttpResponse) -> HttpR
     }
     response.map_body(|_, body| {
         let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        Packing { body, encoder, _permit: permit }.body()
+        CompressedStream { body, encoder, _permit: permit }.body()
     })
 }
 
@@ -107,15 +107,15 @@ fn weakened(tag: &HeaderValue) -> Option<HeaderValue> {
 }
 
 /// A response on its way through an encoder.
-struct Packing {
+struct CompressedStream {
     body: BoxBody,
     encoder: GzEncoder<Vec<u8>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Packing {
+impl CompressedStream {
     fn body(self) -> BoxBody {
-        let pieces = unfold(Some(self), |packing| async move { packing?.next().await });
+        let pieces = unfold(Some(self), |stream| async move { stream?.next().await });
         BoxBody::new(BodyStream::new(Box::pin(pieces)))
     }
 

@@ -70,7 +70,11 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
 async fn look(session: &Session, registered: &RegistrationRecord) -> Option<Outcome> {
     let (registration, version) = (&registered.registration, registered.version);
     let mut instances = absence::instances(session, &registration.data_name, None).await?;
-    instances.retain(|instance| instance.registered.is_some_and(|known| known >= version));
+    // A node that is lost was so before, and says nothing of the run.
+    instances.retain(|instance| {
+        let knows = instance.registered.is_some_and(|known| known >= version);
+        knows && instance.node_state != NodeState::Lost
+    });
     let ran = |instance: &&Instance| is_good(instance, version);
     let good: Vec<&NodeName> = instances.iter().filter(ran).map(|instance| &instance.node_name).collect();
     let (mut values, _) = session.client.values(&Query::of(registration.data_name.clone())).await.ok()?;
@@ -114,7 +118,7 @@ fn cannot(instance: &Instance, version: u64) -> bool {
         Some(next) => next.version >= version && next.failures > 0,
         None => status.version >= version && instance.trouble().is_some(),
     };
-    tried || instance.node_state == NodeState::Lost || instance.is_absent()
+    tried || instance.is_absent()
 }
 
 fn print(session: &mut Session, registered: &RegistrationRecord, outcome: &Outcome) -> Result<(), Failure> {

@@ -107,8 +107,13 @@ fn reservations_and_prices_are_read_over_lines_too() {
     }
     connection.say(&json!({ "list": { "state": "PROMISED", "user": "ada", "limit": 2 } }));
     let page = connection.hear();
-    let ids: Vec<_> = page["body"]["reservations"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
-    assert_eq!((ids, &page["body"]["next"]), (vec!["r3", "r2"], &json!("r2")), "{page}");
+    let ids: Vec<&str> = page["body"]["reservations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect();
+    assert_eq!((ids, page["body"]["next"].as_str()), (vec!["r3", "r2"], Some("r2")), "{page}");
     connection.say(&json!({ "prices": { "resources": "cpu=0.01", "duration": "1s", "by": "5s" } }));
     let prices = connection.hear();
     assert_eq!(prices["status"], 200, "{prices}");

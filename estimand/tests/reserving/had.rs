@@ -109,7 +109,7 @@ fn a_task_that_never_began_as_the_services_were_away_costs_nothing() {
         ),
         (&json!(false), &json!(0), &json!(0))
     );
-    check(&plane, &over, &[task.clone()]);
+    check(&plane, &over, std::slice::from_ref(&task));
     let log = plane.http.get(&format!("/api/tasks/{task}/logs")).expect_status(200).json();
     assert_eq!(log["lines"], json!([]));
 }
@@ -193,7 +193,7 @@ fn an_early_end_frees_the_rest_for_others() {
     });
     assert!(seconds(&next["start"]) < seconds(&made["end"]), "{next} {made}");
     let over = plane.wait_state(next["id"].as_str().unwrap(), "OVER");
-    check(&plane, &over, &[task.clone()]);
+    check(&plane, &over, std::slice::from_ref(&task));
     let ended = plane.http.get(&format!("/api/tasks/{task}")).expect_status(200).json();
     assert_eq!(
         (&ended["state"], ended["document"]["promise"].clone()),

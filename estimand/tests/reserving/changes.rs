@@ -56,7 +56,7 @@ fn a_change_is_quoted_anew_and_swapped_in_one_step() {
 fn a_refused_change_leaves_everything_as_it_was() {
     let plane = Plane::start();
     let cpu = plane.processors();
-    plane.grant("ada", "1");
+    plane.grant("ada", &format!("{}", cpu / 10.0));
     let asked = json!({ "resources": { "cpu": cpu }, "duration": 10, "from": "20m", "by": "30m", "value": 0.5,
         "user": "ada" });
     let made = plane.reserve(&asked).expect_status(201).json();

@@ -64,12 +64,17 @@ fn the_prices_of_a_bundle_add_up() {
     plane.processors();
     let quote = |resources: Value| {
         let asked =
-            json!({ "resources": resources, "duration": 10, "from": "20m", "value": 9, "dryRun": true });
+            json!({ "resources": resources, "duration": 36, "from": "20m", "value": 9, "dryRun": true });
         credits(&plane.reserve(&asked).expect_status(200).json()["price"])
     };
-    let (cpu, memory) = (quote(json!({ "cpu": 0.5 })), quote(json!({ "memory": "64MiB" })));
-    assert!(cpu > 0 && memory > 0);
-    assert_eq!(quote(json!({ "cpu": 0.5, "memory": "64MiB" })), cpu + memory);
+    // A hundredth of an hour, at a credit for a processor and a hundredth of one for a GiB.
+    assert_eq!(quote(json!({ "cpu": 1 })), 10_000);
+    assert_eq!(
+        quote(json!({ "cpu": 1, "memory": "1MiB" })),
+        10_001,
+        "what has a price is not free of charge"
+    );
+    assert_eq!(quote(json!({ "cpu": 1, "memory": "64MiB" })), 10_007, "6.25 more, rounded once");
     let many: serde_json::Map<_, _> = (0..10_000).map(|number| (format!("r{number}"), json!(1))).collect();
     let refused =
         plane.reserve(&json!({ "resources": many, "duration": 10, "value": 9 })).expect_problem(400);

@@ -18,6 +18,8 @@ pub const TAKEN_OVER: &str = "another task service has taken over this store";
 pub struct Change {
     pub edits: Vec<Edit>,
     pub deleted: Vec<Arc<Task>>,
+    /// The numbers of deleted tasks whose logs lose a piece.
+    pub shortened: Vec<TaskNumber>,
     /// The user who deletes them; none: the service makes room.
     pub by: Option<String>,
     /// A reader of the feed, by name, and how far it is.

@@ -17,6 +17,7 @@ mod http;
 mod images;
 mod log;
 mod metrics;
+mod open_lines;
 mod plan;
 mod plan_units;
 mod pressures;
@@ -34,7 +35,8 @@ use std::sync::Arc;
 
 use estimand_api::problem::Problem;
 use estimand_api::task_files::TaskOutputs;
-use estimand_api::task_record::{TaskLogEntry, TaskTransition};
+use estimand_api::task_log::TaskLogEntry;
+use estimand_api::task_record::TaskTransition;
 use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
@@ -78,7 +80,7 @@ struct Inner {
     shared: Arc<Shared>,
     writer: Writer<TasksState>,
     /// Reads logs and transitions, so that reading much makes no change wait.
-    reads: Worker,
+    reads: Arc<Worker>,
     stop: Stop,
     published_images_only: bool,
 }
@@ -91,8 +93,8 @@ impl TaskService {
         let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
-        background::start(&shared, &writer, tasks);
-        let reads = Worker::start(store, "tasks-reads");
+        let reads = Arc::new(Worker::start(store, "tasks-reads"));
+        background::start(&shared, &writer, &reads, tasks);
         let service = TaskService(Arc::new(Inner { shared, writer, reads, stop, published_images_only }));
         if let Some(url) = publish {
             publishing::start(&service, &url, tasks);
@@ -165,7 +167,8 @@ impl TaskService {
 #[openapi(components(schemas(
     estimand_api::duration::SpanText,
     estimand_api::instant::Moment,
-    estimand_api::selector::Selector
+    estimand_api::selector::Selector,
+    estimand_api::task_log::LogStream
 )))]
 struct QueryTypes;
 

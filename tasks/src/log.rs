@@ -2,11 +2,11 @@
 //! than a bound.
 
 use estimand_api::problem::Problem;
-use estimand_api::task::TaskStream;
-use estimand_api::task_record::TaskLogEntry;
+use estimand_api::task_log::{OpenLine, OpenLogEntry, TaskLogEntry, TaskStream};
 use estimand_store::TaskLogRange;
 
 use crate::TaskService;
+use crate::open_lines::OpenLog;
 use crate::storage::rows;
 use crate::task::Task;
 
@@ -50,6 +50,20 @@ impl LogQuery {
 
     fn matches(&self, line: &TaskLogEntry) -> bool {
         self.contains.as_deref().is_none_or(|text| line.text.contains(text))
+    }
+
+    /// The unfinished lines that are asked for.
+    pub fn open_entries(&self, OpenLog { attempt, lines, .. }: OpenLog) -> Vec<OpenLogEntry> {
+        let is_asked = |line: &OpenLine| {
+            self.stream.is_none_or(|stream| stream == line.stream)
+                && self.attempt.is_none_or(|asked| asked == attempt)
+                && self.since.is_none_or(|since| line.at >= since)
+                && self.until.is_none_or(|until| line.at < until)
+                && self.contains.as_deref().is_none_or(|text| line.text.contains(text))
+        };
+        let entry =
+            |OpenLine { at, stream, text }| OpenLogEntry { attempt, at: rows::instant(at), stream, text };
+        lines.into_iter().filter(is_asked).map(entry).collect()
     }
 }
 

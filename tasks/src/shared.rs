@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use arc_swap::ArcSwapOption;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
+use estimand_api::task_log::OpenLines;
 use estimand_client::Client;
 use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
@@ -17,6 +18,7 @@ use crate::core::document::array_member;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
+use crate::open_lines::OpenLogs;
 use crate::pressures::Pressures;
 use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
@@ -55,6 +57,9 @@ pub struct Shared {
     pub planning: Rounds,
     pub telling: Rounds,
     pub reading: Rounds,
+    /// Logs of deleted tasks are to be removed.
+    pub removing: Rounds,
+    pub open_lines: OpenLogs,
     /// Rung after each change, for the requests that wait for one.
     pub bell: watch::Sender<u64>,
     pub figures: Figures,
@@ -81,6 +86,7 @@ pub struct Changed {
 impl Shared {
     pub fn new(clock: Arc<dyn Clock>, publishes: bool, readiness: &Readiness) -> Self {
         let tunnels = Tunnels::new(clock.now_micros());
+        let open_lines = OpenLogs::new(clock.now_micros());
         Shared {
             clock,
             tunnels,
@@ -93,6 +99,8 @@ impl Shared {
             planning: Rounds::new(),
             telling: Rounds::new(),
             reading: Rounds::new(),
+            removing: Rounds::new(),
+            open_lines,
             bell: watch::Sender::new(0),
             figures: Figures::default(),
             feed: Feed::new(),
@@ -146,6 +154,21 @@ impl Shared {
         }
     }
 
+    /// Shows the unfinished lines of attempts that run on a node for which the caller speaks.
+    pub fn show_open(&self, open: Vec<OpenLines>, node: Option<&str>) {
+        for OpenLines { id, attempt, lines } in open {
+            let number = self.table(|table| {
+                let task = table.named(&id).filter(|task| task.progress.attempt == attempt)?;
+                let placed_on = task.placed_on()?;
+                node.is_none_or(|own| own == placed_on).then_some(task.number)
+            });
+            if let Some(number) = number {
+                self.open_lines.replace(number, attempt, lines);
+            }
+        }
+        self.bell.send_modify(|rung| *rung += 1);
+    }
+
     /// Shows tasks that were loaded.
     pub fn replace(&self, table: TaskTable) {
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
@@ -153,11 +176,14 @@ impl Shared {
         self.poke();
         // The promises have no nodes yet.
         self.reading.ask();
+        self.removing.ask();
         self.bell.send_modify(|rung| *rung += 1);
     }
 
     /// Shows changes that are stored, as another table has them already.
     pub fn publish(&self, changes: &[Change], staged: &TaskTable) {
+        // Before the lines are seen, so that nobody sees one that has ended as unfinished.
+        self.open_lines.follow(changes);
         {
             let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
             let Some(table) = table.as_mut() else { return };
@@ -170,6 +196,9 @@ impl Shared {
             let is_move = |edit: &&Edit| edit.lines.is_empty() || !edit.transitions.is_empty();
             moved.extend(edits.iter().filter(is_move).map(|edit| edit.after.number));
             moved.extend(deleted.iter().map(|task| task.number));
+            if !deleted.is_empty() {
+                self.removing.ask();
+            }
         }
         changes.iter().for_each(|change| self.figures.count(change));
         if self.feed.publish(changes) {

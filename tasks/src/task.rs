@@ -70,7 +70,7 @@ pub struct LogEnd {
     pub next: u64,
     /// The number of the first line of the present attempt.
     pub first: u64,
-    /// How many bytes of text are kept.
+    /// How many bytes are kept, of each line some at the least.
     pub bytes: u64,
     /// The line from which on the text is dropped, because as much is kept as may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,8 +85,17 @@ pub struct LogRow {
     pub at: i64,
     pub stream: &'static str,
     pub text: String,
+    /// The bytes with their end of line, where they are other than the text and an end of line.
+    pub written: Option<Vec<u8>>,
     pub partial: bool,
     pub dropped: u64,
+}
+
+impl LogRow {
+    /// The size of its text and bytes.
+    pub fn size(&self) -> usize {
+        self.text.len() + self.written.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// A task after a change, and what belongs to that change.

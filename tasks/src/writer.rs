@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use estimand_capacity::Tick;
 use estimand_runtime::single_writer::{State, StorageError};
-use estimand_store::TaskGroup;
+use estimand_store::{LOG_PIECE, TaskGroup};
 
 use crate::change::{self, Change, Rejection, TAKEN_OVER};
 use crate::core::promises::Promises;
@@ -106,9 +106,10 @@ impl State for TasksState {
     }
 
     fn weight(change: &Change) -> usize {
-        let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.text.len());
+        let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.size());
         let other = usize::from(change.image.is_some()) + change.promises.promises.len();
-        let rows = change.edits.len() + change.deleted.len() + other;
+        let pieces = change.shortened.len() * usize::try_from(LOG_PIECE).unwrap_or(usize::MAX);
+        let rows = change.edits.len() + change.deleted.len() + other + pieces;
         rows * ROW_BYTES + lines.sum::<usize>()
     }
 

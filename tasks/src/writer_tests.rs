@@ -56,7 +56,7 @@ fn cancelled(task: &Task) -> Edit {
 
 fn line(number: u64, text: &str, dropped: u64) -> LogRow {
     let text = text.to_owned();
-    LogRow { line: number, attempt: 1, at: 0, stream: "STDOUT", text, partial: false, dropped }
+    LogRow { line: number, attempt: 1, at: 0, stream: "STDOUT", text, written: None, partial: false, dropped }
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_group_is_stored_as_it_is_after_all_of_it() {
     assert_eq!(tasks, [(2, "b"), (3, "a")], "each once, and none that is gone");
     assert!(group.tasks[0].log.contains("\"next\":3"), "{:?}", group.tasks[0]);
     assert_eq!((group.deleted, group.events.len(), group.highest), (vec![1], 0, 9));
-    let lines: Vec<(i64, i64)> = group.lines.iter().map(|row| (row.line_number, row.dropped)).collect();
+    let lines: Vec<(i64, i64)> = group.logs.lines.iter().map(|row| (row.line_number, row.dropped)).collect();
     assert_eq!(lines, [(0, 0), (1, 2)]);
 }
 

@@ -176,7 +176,7 @@ fn wrong_questions_about_tasks_are_refused(target: &Target) {
         ("/api/tasks/events?after=now", "after"),
         ("/api/tasks/events?state=happy", "state"),
         ("/api/tasks/watch?labels=%3D", "labels"),
-        ("/api/tasks/any/logs?stream=raw", "stream"),
+        ("/api/tasks/any/logs?stream=other", "stream"),
         ("/api/tasks/any/logs?from=-1", "from"),
     ] {
         wrong_field(&target.tasks.get(path), field);

@@ -39,6 +39,7 @@ pub mod slot;
 pub mod task;
 pub mod task_event;
 pub mod task_files;
+pub mod task_log;
 pub mod task_record;
 pub mod tunnel;
 pub mod value;

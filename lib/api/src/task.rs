@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::image::ImageDigest;
-use crate::is_zero;
 use crate::names::NodeName;
 use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
+use crate::task_log::{OpenLines, TaskLog};
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
 pub const CONTAINERS_LABEL: &str = "docker";
@@ -319,60 +319,6 @@ impl fmt::Display for TaskEnding {
     }
 }
 
-/// A piece of an attempt's log, in the order in which it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskLog {
-    pub id: String,
-    pub attempt: u32,
-    /// The number of the first line here; the first line of an attempt has 0. Lines that were delivered before are
-    /// passed over.
-    pub first: u64,
-    pub lines: Vec<TaskLogLine>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskLogLine {
-    /// Microseconds since 1970, by the node's clock.
-    pub at: i64,
-    pub stream: TaskStream,
-    /// Without its end of line. Bytes that are no UTF-8 are replaced.
-    pub text: String,
-    /// The next line of the same stream goes on with this one, which was too long.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
-    /// So many lines were dropped before this one.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub dropped: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum TaskStream {
-    Stdout,
-    Stderr,
-}
-
-impl TaskStream {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskStream::Stdout => "STDOUT",
-            TaskStream::Stderr => "STDERR",
-        }
-    }
-}
-
-impl std::str::FromStr for TaskStream {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        [TaskStream::Stdout, TaskStream::Stderr]
-            .into_iter()
-            .find(|stream| stream.as_str().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("`{text}` is not a stream: one of STDOUT, STDERR"))
-    }
-}
-
 /// The reports and logs of a node's tasks, sent together: logs first, so that an end is reported after its log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -381,4 +327,7 @@ pub struct TaskNews {
     pub logs: Vec<TaskLog>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<TaskReport>,
+    /// The unfinished lines of attempts, where they changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenLines>,
 }

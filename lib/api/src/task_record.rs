@@ -1,4 +1,4 @@
-//! A task as readers see it, its log, and the capacity of the cluster.
+//! A task as readers see it, and the capacity of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::image::TaskImage;
-use crate::is_zero;
-use crate::task::{TaskEnding, TaskStream};
+use crate::task::TaskEnding;
 use crate::task_files::TaskOutputs;
 
 /// The longest that a request for a task or its log waits.
@@ -116,38 +115,6 @@ pub struct TaskPage {
     /// The value of `before` that gives the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-}
-
-/// A line of a task's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskLogEntry {
-    /// Its number among all lines of the task.
-    pub line: u64,
-    pub attempt: u32,
-    /// By the node's clock.
-    #[serde(with = "crate::instant::wire")]
-    #[schema(value_type = String, format = DateTime)]
-    pub at: DateTime<Utc>,
-    pub stream: TaskStream,
-    pub text: String,
-    /// The next line of the same stream goes on with this one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
-    /// So many lines were dropped here, before the text.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub dropped: u64,
-}
-
-/// A piece of a task's log.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskLogPage {
-    pub lines: Vec<TaskLogEntry>,
-    /// The value of `from` that gives what follows.
-    pub next: u64,
-    /// Nothing follows, and nothing will: the task is over.
-    pub over: bool,
 }
 
 /// A node with its capacity, as the ledger of the task service has it.

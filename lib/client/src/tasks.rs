@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use crate::{Client, Error, Payload, Repeat};
 use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::task::{TaskNews, TaskStream};
-use estimand_api::task_record::{NodeCapacity, TaskLogPage, TaskPage, TaskRecord};
+use estimand_api::task::TaskNews;
+use estimand_api::task_log::{TaskLogPage, TaskStream};
+use estimand_api::task_record::{NodeCapacity, TaskPage, TaskRecord};
 
 /// A selection of tasks.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +44,8 @@ pub struct LogQuery {
     /// So many of the last ones.
     pub tail: Option<u32>,
     pub limit: Option<u32>,
+    /// The revision of the unfinished lines that are known: the answer comes also when they are others.
+    pub open: Option<u64>,
     /// How long the service may take until there is a line.
     pub wait: Duration,
 }
@@ -95,7 +98,13 @@ impl Client {
         let (from, wait_ms) = (query.from.to_string(), self.bounded(query.wait));
         let numbers = [("attempt", query.attempt), ("tail", query.tail), ("limit", query.limit)];
         let numbers = numbers.map(|(name, number)| (name, number.map(|number| number.to_string())));
-        let texts = [("since", &query.since), ("until", &query.until), ("contains", &query.contains)];
+        let open = query.open.map(|revision| revision.to_string());
+        let texts = [
+            ("since", &query.since),
+            ("until", &query.until),
+            ("contains", &query.contains),
+            ("open", &open),
+        ];
         let mut pairs = vec![("from", from.as_str()), ("waitMs", &wait_ms)];
         pairs.extend(query.stream.map(|stream| ("stream", stream.as_str())));
         let given = numbers.iter().map(|(name, text)| (*name, text)).chain(texts);

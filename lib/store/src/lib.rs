@@ -36,6 +36,7 @@ mod schema;
 mod statement;
 mod task;
 mod task_feed;
+mod task_log;
 mod tls;
 mod token;
 mod unwritten;
@@ -64,11 +65,9 @@ pub use promise::{PromiseGroup, PromiseRevisionRow, PromiseRow, StoredPromises};
 pub use registry::{HistoryEntry, RegistrationChange, RegistrationRow};
 pub use reservation::{BidRow, CreditEntryRow, ReservationGroup, ReservationRow, StoredReservations};
 pub use retention::{RetentionRef, RetentionRow};
-pub use task::{
-    GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskLogRange, TaskLogRow, TaskOutputRow,
-    TaskRow,
-};
+pub use task::{GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskOutputRow, TaskRow};
 pub use task_feed::{StoredFeed, TaskCursorRow, TaskFeedGroup, TaskFeedRow};
+pub use task_log::{LOG_PIECE, TaskLogGroup, TaskLogRange, TaskLogRow};
 pub use token::TokenRow;
 pub use upload::Upload;
 pub use url::StoreUrl;

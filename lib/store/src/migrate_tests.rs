@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::on;
 use crate::{
     BindingRow, Change, ClusterGroup, DataRowRef, Group, HistoryEntry, HistoryQuery, HistoryRowRef,
-    NodeRowRef, RegistrationChange, RegistrationRow, RetentionRef, StoreUrl, data,
+    NodeRowRef, RegistrationChange, RegistrationRow, RetentionRef, StoreUrl, TaskLogRange, TaskLogRow, data,
 };
 
 type Step = fn(&mut Backend) -> diesel::migration::Result<()>;
@@ -239,6 +239,34 @@ fn what_happened_to_tasks_before_is_in_the_feed() {
         );
         assert_eq!((feed[0].event.contains("submit"), feed[4].event.as_str()), (true, "{\"to\":\"1\"}"));
         assert_eq!(connection.load_tasks().unwrap().feed.newest, 5);
+    });
+}
+
+/// Lines from before their bytes were kept read the same.
+#[test]
+fn logs_of_before_are_read() {
+    on_each_store(|connection| {
+        connection.migrate().unwrap();
+        while connection.task_log_to_remove().is_ok() {
+            revert_last_migration(connection);
+        }
+        let line =
+            "INSERT INTO t_task_log (task, line_number, attempt, at, stream, content, continues, dropped)";
+        tell(connection, &format!("{line} VALUES (7, 3, 1, 5, 'STDERR', 'grüße', TRUE, 2)"));
+        connection.migrate().unwrap();
+        let all = TaskLogRange { task: 7, before: 9, ..TaskLogRange::default() };
+        let row = TaskLogRow {
+            task: 7,
+            line_number: 3,
+            attempt: 1,
+            at: 5,
+            stream: "STDERR".to_owned(),
+            content: "grüße".to_owned(),
+            continues: true,
+            dropped: 2,
+            written: None,
+        };
+        assert_eq!(connection.task_log(&all, 9, false).unwrap(), [row]);
     });
 }
 

@@ -234,6 +234,13 @@ diesel::table! {
         content -> Text,
         continues -> Bool,
         dropped -> BigInt,
+        written -> Nullable<Binary>,
+    }
+}
+
+diesel::table! {
+    t_task_log_removal (task) {
+        task -> BigInt,
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) enum Value<'a> {
     OptReal(Option<f64>),
     Bool(bool),
     Bytes(&'a [u8]),
+    OptBytes(Option<&'a [u8]>),
 }
 
 impl Value<'_> {
@@ -39,7 +40,7 @@ impl Value<'_> {
         VALUE_BYTES
             + match self {
                 Self::Text(text) | Self::OptText(Some(text)) => text.len(),
-                Self::Bytes(bytes) => bytes.len(),
+                Self::Bytes(bytes) | Self::OptBytes(Some(bytes)) => bytes.len(),
                 _ => 0,
             }
     }
@@ -246,6 +247,7 @@ macro_rules! fragments {
                     Self::OptReal(value) => out.push_bind_param::<Nullable<Double>, Option<f64>>(value),
                     Self::Bool(value) => out.push_bind_param::<Bool, bool>(value),
                     Self::Bytes(value) => out.push_bind_param::<Binary, [u8]>(value),
+                    Self::OptBytes(value) => out.push_bind_param::<Nullable<Binary>, Option<&[u8]>>(value),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! `t_task`, the tasks; `t_task_array`, the arrays that some of them are of; `t_task_event`, what happened to each; `t_task_log`, their logs;
+//! `t_task`, the tasks; `t_task_array`, the arrays that some of them are of; `t_task_event`, what happened to each;
 //! `t_task_output`, the files that were kept of them; and `t_task_gone`, the attempts of deleted ones, so that a later task with such an id never has an attempt of the same number.
 //!
 //! A change is one transaction, under the claim of the task service. The revision of that claim is the
@@ -10,9 +10,10 @@ use crate::backend::on;
 use crate::image::{self, ImageGroup, StoredImages};
 use crate::owner::advance;
 use crate::promise::{self, PromiseGroup, StoredPromises};
-use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_log, t_task_output};
+use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_output};
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::task_feed::{self, StoredFeed, TaskFeedGroup};
+use crate::task_log::{self, TaskLogGroup};
 use crate::{Claim, Connection, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
@@ -65,45 +66,18 @@ pub struct TaskOutputRow {
     pub outputs: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Queryable)]
-pub struct TaskLogRow {
-    pub task: i64,
-    pub line_number: i64,
-    pub attempt: i64,
-    pub at: i64,
-    pub stream: String,
-    pub content: String,
-    pub continues: bool,
-    pub dropped: i64,
-}
-
-/// A part of a task's log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskLogRange {
-    pub task: i64,
-    /// The number of the first line, and that after the last one.
-    pub from: i64,
-    pub before: i64,
-    /// All if none; so the others.
-    pub stream: Option<&'static str>,
-    pub attempt: Option<i64>,
-    /// The instant of the first, and that after the last one.
-    pub since: Option<i64>,
-    pub until: Option<i64>,
-}
-
 /// Everything that one transaction changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskGroup {
     /// New or changed.
     pub tasks: Vec<TaskRow>,
-    /// The numbers of those that are deleted, with their events and logs.
+    /// The numbers of those that are deleted, with their events.
     pub deleted: Vec<i64>,
     pub arrays: Vec<TaskArrayRow>,
     pub deleted_arrays: Vec<i64>,
     pub gone: Vec<GoneTaskRow>,
     pub events: Vec<TaskEventRow>,
-    pub lines: Vec<TaskLogRow>,
+    pub logs: TaskLogGroup,
     pub outputs: Vec<TaskOutputRow>,
     pub feed: TaskFeedGroup,
     pub images: ImageGroup,
@@ -149,16 +123,10 @@ static ARRAYS: Rows = Rows {
 static GONE: Rows = Rows { table: "t_task_gone", columns: &["id", "attempt", "at"], replaced_by: 1 };
 static EVENTS: Rows =
     Rows { table: "t_task_event", columns: &["task", "place", "at", "transition"], replaced_by: 2 };
-static LINES: Rows = Rows {
-    table: "t_task_log",
-    columns: &["task", "line_number", "attempt", "at", "stream", "content", "continues", "dropped"],
-    replaced_by: 2,
-};
 static OUTPUTS: Rows = Rows { table: "t_task_output", columns: &["task", "outputs"], replaced_by: 1 };
 static NUMBERS: Keys = Keys { table: "t_task", columns: &["number"] };
 static ARRAY_NUMBERS: Keys = Keys { table: "t_task_array", columns: &["number"] };
 static EVENTS_OF: Keys = Keys { table: "t_task_event", columns: &["task"] };
-static LINES_OF: Keys = Keys { table: "t_task_log", columns: &["task"] };
 static OUTPUTS_OF: Keys = Keys { table: "t_task_output", columns: &["task"] };
 
 impl Connection {
@@ -186,7 +154,7 @@ impl Connection {
         self.write("storing tasks", |backend| {
             advance(backend, claim, group.highest)?;
             let deleted: Vec<Value<'_>> = group.deleted.iter().map(|number| Value::Int(*number)).collect();
-            for keys in [&NUMBERS, &EVENTS_OF, &LINES_OF, &OUTPUTS_OF] {
+            for keys in [&NUMBERS, &EVENTS_OF, &OUTPUTS_OF] {
                 keys.delete(backend, &deleted)?;
             }
             let arrays: Vec<Value<'_>> =
@@ -203,7 +171,7 @@ impl Connection {
                 values.extend(key);
                 values.push(Value::Text(&row.transition));
             })?;
-            write_all(backend, &LINES, &group.lines, |row, values| values.extend(row.values()))?;
+            task_log::write(backend, &group.logs)?;
             write_all(backend, &OUTPUTS, &group.outputs, |row, values| {
                 values.extend([Value::Int(row.task), Value::Text(&row.outputs)]);
             })?;
@@ -230,36 +198,6 @@ impl Connection {
                 .select(t_task_output::outputs)
                 .first(connection)
                 .optional())
-        })
-    }
-
-    /// The lines of a part of a log, in their order or from the last one back.
-    pub fn task_log(
-        &mut self,
-        part: &TaskLogRange,
-        limit: i64,
-        back: bool,
-    ) -> Result<Vec<TaskLogRow>, Error> {
-        // Bounds that leave nothing out stand for what is not asked for, so that there are two statements only.
-        let (first, last) = part.stream.map_or(("", "~"), |stream| (stream, stream));
-        let (least, most) = part.attempt.map_or((0, i64::MAX), |attempt| (attempt, attempt));
-        let (since, until) = (part.since.unwrap_or(i64::MIN), part.until.unwrap_or(i64::MAX));
-        self.read("reading the log of a task", |backend| {
-            on!(backend, connection => {
-                let lines = t_task_log::table
-                    .filter(t_task_log::task.eq(part.task))
-                    .filter(t_task_log::line_number.ge(part.from))
-                    .filter(t_task_log::line_number.lt(part.before))
-                    .filter(t_task_log::stream.between(first, last))
-                    .filter(t_task_log::attempt.between(least, most))
-                    .filter(t_task_log::at.ge(since))
-                    .filter(t_task_log::at.lt(until))
-                    .limit(limit);
-                match back {
-                    false => lines.order(t_task_log::line_number.asc()).load(connection),
-                    true => lines.order(t_task_log::line_number.desc()).load(connection),
-                }
-            })
         })
     }
 }
@@ -289,21 +227,6 @@ impl TaskRow {
             Value::Int(self.submitted_at),
             Value::Text(&self.submitted_by),
             Value::OptInt(self.ended_at),
-        ]
-    }
-}
-
-impl TaskLogRow {
-    fn values(&self) -> [Value<'_>; 8] {
-        [
-            Value::Int(self.task),
-            Value::Int(self.line_number),
-            Value::Int(self.attempt),
-            Value::Int(self.at),
-            Value::Text(&self.stream),
-            Value::Text(&self.content),
-            Value::Bool(self.continues),
-            Value::Int(self.dropped),
         ]
     }
 }

@@ -5,13 +5,14 @@ mod common;
 
 use common::Place;
 use estimand_store::{
-    Connection, Error, GoneTaskRow, ImageGroup, ImageRow, StoredFeed, StoredImages, TaskArrayRow,
-    TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow, TaskGroup, TaskImageRow, TaskLogRange,
-    TaskLogRow, TaskRow,
+    Connection, Error, GoneTaskRow, ImageGroup, ImageRow, LOG_PIECE, StoredFeed, StoredImages, TaskArrayRow,
+    TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow, TaskGroup, TaskImageRow, TaskLogGroup,
+    TaskLogRange, TaskLogRow, TaskRow,
 };
 
 on_every_store!(
     tasks_are_kept_with_their_events_and_logs,
+    a_long_log_is_removed_in_pieces,
     the_feed_of_tasks_is_read_on_and_cut,
     images_are_kept_with_those_of_tasks,
 );
@@ -40,7 +41,8 @@ fn array(number: i64) -> TaskArrayRow {
 fn line(task: i64, line_number: i64, stream: &str) -> TaskLogRow {
     let content = format!("line {line_number}");
     let stream = stream.to_owned();
-    TaskLogRow { task, line_number, attempt: 1, at: 5, stream, content, continues: false, dropped: 0 }
+    let (continues, written) = (line_number % 7 == 0, (line_number % 5 == 0).then(|| vec![0, 0xff, b'\n']));
+    TaskLogRow { task, line_number, attempt: 1, at: 5, stream, content, continues, dropped: 0, written }
 }
 
 fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
@@ -53,7 +55,10 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         tasks: vec![task(1, Some("a")), task(2, None), task(3, None)],
         arrays: vec![array(7), array(9)],
         events: vec![event(1, 0), event(1, 1), event(2, 0)],
-        lines: [lines.clone(), vec![line(2, 0, "STDOUT")]].concat(),
+        logs: TaskLogGroup {
+            lines: [lines.clone(), vec![line(2, 0, "STDOUT")]].concat(),
+            ..TaskLogGroup::default()
+        },
         highest: 3,
         ..TaskGroup::default()
     };
@@ -84,7 +89,11 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         deleted: vec![2],
         deleted_arrays: vec![7],
         gone: vec![gone.clone()],
-        lines: vec![TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") }],
+        logs: TaskLogGroup {
+            lines: vec![TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") }],
+            removed: vec![2],
+            ..TaskLogGroup::default()
+        },
         highest: 3,
         ..TaskGroup::default()
     };
@@ -102,6 +111,38 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     assert_eq!(next.revision, 3);
     let refused = connection.commit_tasks(&claim, &group).unwrap_err();
     assert!(matches!(refused, Error::Fenced { .. }), "{refused}");
+}
+
+fn a_long_log_is_removed_in_pieces(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let count = LOG_PIECE as i64 * 2 + 5;
+    // Numbers of lines that were dropped are missing.
+    let lines = [1, 2].map(|task| (0..count).map(move |at| line(task, at * 3, "STDOUT")));
+    let commit = |connection: &mut Connection, logs| {
+        connection.commit_tasks(&claim, &TaskGroup { logs, ..TaskGroup::default() }).unwrap();
+    };
+    let lines = lines.into_iter().flatten().collect();
+    commit(&mut connection, TaskLogGroup { lines, ..TaskLogGroup::default() });
+    let left = |connection: &mut Connection, task| {
+        let all = TaskLogRange { task, before: i64::MAX, ..TaskLogRange::default() };
+        connection.task_log(&all, count, false).unwrap().len() as i64
+    };
+    assert_eq!(connection.task_log_to_remove().unwrap(), None);
+    for _ in 0..2 {
+        commit(&mut connection, TaskLogGroup { to_remove: vec![1], ..TaskLogGroup::default() });
+        assert_eq!((connection.task_log_to_remove().unwrap(), left(&mut connection, 1)), (Some(1), count));
+    }
+    let piece = || TaskLogGroup { shortened: vec![1], ..TaskLogGroup::default() };
+    for expected in [LOG_PIECE as i64 + 5, 5] {
+        commit(&mut connection, piece());
+        assert_eq!((connection.task_log_to_remove().unwrap(), left(&mut connection, 1)), (Some(1), expected));
+    }
+    for _ in 0..2 {
+        commit(&mut connection, piece());
+        assert_eq!((connection.task_log_to_remove().unwrap(), left(&mut connection, 1)), (None, 0));
+    }
+    assert_eq!(left(&mut connection, 2), count, "that of another task");
 }
 
 fn the_feed_of_tasks_is_read_on_and_cut(place: &Place) {

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
     ListContainersOptions, LogsOptions, RemoveContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
-use estimand_api::task::TaskStream;
+use estimand_api::task_log::TaskStream;
 use futures_util::{Stream, StreamExt as _};
 
 use super::allow::whole;

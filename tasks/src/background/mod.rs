@@ -1,5 +1,7 @@
-//! The background loops: reading the nodes and their pressure, planning, and telling managers what belongs on each node.
+//! The background loops: reading the nodes and their pressure, planning, telling managers what belongs on each node, and
+//! removing the logs of deleted tasks.
 
+mod log_remover;
 mod node_reader;
 mod planner;
 mod pressure_reader;
@@ -10,10 +12,12 @@ use std::time::Duration;
 
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Loop, Tasks};
+use estimand_store::Worker;
 
 use crate::shared::{Peers, Shared};
 use crate::writer::TasksState;
 
+use log_remover::LogRemover;
 use node_reader::NodeReader;
 use planner::PlannerLoop;
 use pressure_reader::PressureReader;
@@ -25,10 +29,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const PLAN_EVERY: Duration = Duration::from_secs(5);
 const TELL_EVERY: Duration = Duration::from_secs(2);
 const READ_EVERY: Duration = Duration::from_secs(1);
+const REMOVE_EVERY: Duration = Duration::from_secs(60);
 /// How long another service may take for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, tasks: &Tasks) {
+pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Worker>, tasks: &Tasks) {
     let work = |name, activity, every| Loop { name, activity, every, pauses: PAUSES };
     let to = writer.clone();
     let planner = move |all| PlannerLoop::new(all, to.clone());
@@ -38,6 +43,10 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, tasks: &Tasks) {
     let to = writer.clone();
     let reader = move |all| NodeReader::new(all, to.clone());
     work("tasks-nodes", "reading the nodes", READ_EVERY).spawn(tasks, shared, |all| &all.reading, reader);
+    let (to, reads) = (writer.clone(), Arc::clone(reads));
+    let remover = move |all| LogRemover::new(all, Arc::clone(&reads), to.clone());
+    let removing = work("tasks-logs", "removing the logs of deleted tasks", REMOVE_EVERY);
+    removing.spawn(tasks, shared, |all| &all.removing, remover);
     let all = Arc::clone(shared);
     tasks.spawn("tasks-pressure", move |stop| {
         let reader = PressureReader::new(Arc::clone(&all));

@@ -1,13 +1,13 @@
-//! The log of a task: a part of it by number, time, text or attempt; its end; followed; or as one text.
+//! The log of a task: a part of it by number, time, text or attempt; its end; followed; or as the bytes that were written.
 
 use std::time::Duration;
 
 use actix_web::web::{Bytes, ThinData};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use estimand_api::instant::{Moment, moment};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::task::TaskStream;
-use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskLogEntry, TaskLogPage};
+use estimand_api::task_log::{LogStream, TaskLogEntry, TaskLogPage};
+use estimand_api::task_record::MAX_TASK_WAIT_MS;
 use estimand_web::parameters::{parsed, whole};
 use estimand_web::{Failure, Principal, Query, segment, wants_text};
 use futures_util::stream::try_unfold;
@@ -16,19 +16,20 @@ use tokio::time::{Instant, timeout_at};
 use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::log::{self, LogPart, LogQuery};
+use crate::open_lines::OpenLog;
 use crate::scope::Scope;
 use crate::task::Task;
 
 /// The most lines of an answer, each of at most 64 KiB, and how many there are if nothing is said.
 const MAX_LINES: u64 = 500;
 const LINES: u64 = 200;
-const PARAMETERS: [&str; 10] =
-    ["from", "stream", "attempt", "since", "until", "contains", "tail", "limit", "format", "waitMs"];
+const PARAMETERS: [&str; 11] =
+    ["from", "stream", "attempt", "since", "until", "contains", "tail", "limit", "format", "waitMs", "open"];
 
 /// Lines of a task's log from a number on, or the last ones. The answer's `next` goes on exactly where it ends.
 ///
-/// As text (`format=raw`, or `Accept: text/plain`) it is all that both streams wrote as far as it was kept, without
-/// numbers and times.
+/// Raw (`format=raw`, `stream=RAW`, or `Accept: text/plain`) it is byte for byte what was written, without numbers and times. Where
+/// lines were dropped a line of its own says so: `(estimand: 7 lines were dropped here)`.
 #[utoipa::path(
     get,
     path = "/api/tasks/{id}/logs",
@@ -36,14 +37,15 @@ const PARAMETERS: [&str; 10] =
     params(
         ("id" = String, Path),
         ("from" = Option<u64>, Query, description = "The number of the first line; 0 if absent"),
-        ("stream" = Option<TaskStream>, Query, description = "Only this stream"),
+        ("stream" = Option<LogStream>, Query, description = "Only this stream; `RAW`: both as one, byte for byte"),
         ("attempt" = Option<u32>, Query, description = "Only what this attempt wrote"),
         ("since" = Option<Moment>, Query, description = "Only what was written at this instant (RFC 3339) or later, or no longer ago than e.g. `10m`, by the clock of the node"),
         ("until" = Option<Moment>, Query, description = "Only what was written before this instant, or longer ago than that"),
         ("contains" = Option<String>, Query, description = "Only lines with this text in them. At most 10,000 lines are looked through for an answer, so it may have none and a `next` to go on with"),
         ("tail" = Option<u64>, Query, description = "The last so many, at most 500, instead of the first ones"),
-        ("limit" = Option<u64>, Query, description = "At most so many lines; 200 if absent, and never more than 500"),
-        ("format" = Option<String>, Query, description = "`json`, or `raw` for the text alone, all of it"),
+        ("limit" = Option<u64>, Query, description = "At most so many lines; 200 if absent, and never more than 500. Raw: all if absent"),
+        ("format" = Option<String>, Query, description = "`json`, or `raw` for the bytes alone"),
+        ("open" = Option<u64>, Query, description = "The `openRevision` of the last answer, or 0: the wait also ends when other lines are unfinished"),
         ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for a line, if there is none yet and the task is not over; 0 if absent, and never longer than 60,000"),
     ),
     responses(
@@ -63,33 +65,39 @@ pub async fn logs(
     let now = service.shared().clock.now_micros();
     let asked = asked(&query, now)?;
     let (id, scope) = (segment(&req, "id"), Scope::of(&caller));
-    if is_raw(query.get("format"), &req)? {
-        let task = service.shared().task(&scope, id)?;
-        return Ok(raw(service.0.clone(), task.number, asked));
-    }
     let tail = query.get("tail").map(|given| whole("tail", Some(given), 0, MAX_LINES)).transpose()?;
-    if tail.is_some() && query.get("limit").is_some() {
+    let given = query.get("limit").map(|given| whole("limit", Some(given), LINES, u64::MAX)).transpose()?;
+    if tail.is_some() && given.is_some() {
         let error = FieldError::new("limit", "is there beside `tail`, which says how many lines");
         return Err(Problem::invalid_field(error).into());
     }
-    let limit = whole("limit", query.get("limit"), LINES, u64::MAX)?.clamp(1, MAX_LINES);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
-    match tail {
-        Some(tail) => {
-            let task = service.shared().task(&scope, id)?;
-            let lines = log::last_lines(&service, &task, &asked, tail).await?;
-            Ok(HttpResponse::Ok().json(page(&task, LogPart { lines, next: task.log.next })))
+    let open = query.get("open").map(|given| whole("open", Some(given), 0, u64::MAX)).transpose()?;
+    let is_raw = is_raw(&query, &req)?;
+    if let Some(tail) = tail {
+        let task = service.shared().task(&scope, id)?;
+        let lines = log::last_lines(&service, &task, &asked, tail).await?;
+        let part = LogPart { lines, next: task.log.next };
+        if is_raw {
+            return Ok(plain().body(RawText::default().bytes(&part.lines)));
         }
-        None => follow(&service, (&scope, id), asked, limit, Duration::from_millis(wait)).await,
+        return Ok(HttpResponse::Ok().json(page(&service, &task, &asked, part)));
     }
+    if is_raw {
+        let task = service.shared().task(&scope, id)?;
+        return Ok(raw(service.0.clone(), task.number, asked, given.unwrap_or(u64::MAX).max(1)));
+    }
+    let limit = given.unwrap_or(LINES).clamp(1, MAX_LINES);
+    let wait = Wait { limit, open, end: Instant::now() + Duration::from_millis(wait) };
+    follow(&service, (&scope, id), asked, wait).await
 }
 
 /// The part of a log that is asked for.
-fn asked(query: &Query<'_, 10>, now: i64) -> Result<LogQuery, Problem> {
+fn asked(query: &Query<'_, 11>, now: i64) -> Result<LogQuery, Problem> {
     let at = |field: &str| query.get(field).map(|text| moment(field, text, now)).transpose();
     Ok(LogQuery {
         from: whole("from", query.get("from"), 0, u64::MAX)?,
-        stream: query.get("stream").map(|given| parsed("stream", given)).transpose()?,
+        stream: stream(query)?.and_then(LogStream::single),
         attempt: query.get("attempt").map(|given| parsed("attempt", given)).transpose()?,
         since: at("since")?,
         until: at("until")?,
@@ -97,9 +105,13 @@ fn asked(query: &Query<'_, 10>, now: i64) -> Result<LogQuery, Problem> {
     })
 }
 
-fn is_raw(format: Option<&str>, req: &HttpRequest) -> Result<bool, Problem> {
-    match format {
-        None => Ok(wants_text(req)),
+fn stream(query: &Query<'_, 11>) -> Result<Option<LogStream>, Problem> {
+    query.get("stream").map(|given| parsed("stream", given)).transpose()
+}
+
+fn is_raw(query: &Query<'_, 11>, req: &HttpRequest) -> Result<bool, Problem> {
+    match query.get("format") {
+        None => Ok(stream(query)? == Some(LogStream::Raw) || wants_text(req)),
         Some("json") => Ok(false),
         Some("raw") => Ok(true),
         Some(other) => {
@@ -109,8 +121,30 @@ fn is_raw(format: Option<&str>, req: &HttpRequest) -> Result<bool, Problem> {
     }
 }
 
-fn page(task: &Task, LogPart { lines, next }: LogPart) -> TaskLogPage {
-    TaskLogPage { lines, next, over: task.state().is_final() && next >= task.log.next }
+fn page(
+    service: &TaskService,
+    task: &Task,
+    asked: &LogQuery,
+    LogPart { lines, next }: LogPart,
+) -> TaskLogPage {
+    let is_all = next >= task.log.next;
+    // Unfinished lines are behind all others.
+    let open = if is_all { service.shared().open_lines.of(task.number) } else { OpenLog::default() };
+    TaskLogPage {
+        lines,
+        next,
+        over: task.state().is_final() && is_all,
+        open_revision: Some(open.revision),
+        open: asked.open_entries(open),
+    }
+}
+
+/// The bounds of an answer that follows a log.
+struct Wait {
+    limit: u64,
+    /// The unfinished lines that are known.
+    open: Option<u64>,
+    end: Instant,
 }
 
 /// The next lines, as soon as there are some.
@@ -118,18 +152,20 @@ async fn follow(
     service: &TaskService,
     (scope, id): (&Scope, &str),
     mut asked: LogQuery,
-    limit: u64,
-    wait: Duration,
+    Wait { limit, open, end }: Wait,
 ) -> Result<HttpResponse, Failure> {
-    let (shared, end) = (service.shared(), Instant::now() + wait);
+    let shared = service.shared();
     let mut bell = shared.bell.subscribe();
     loop {
         bell.mark_unchanged();
         let task = shared.task(scope, id)?;
         let part = log::next_lines(service, &task, &asked, limit).await?;
-        let page = page(&task, part);
+        let page = page(service, &task, &asked, part);
         // With more to look through, the caller decides whether to go on.
-        let is_answer = !page.lines.is_empty() || page.over || page.next < task.log.next;
+        let is_answer = !page.lines.is_empty()
+            || page.over
+            || page.next < task.log.next
+            || open.is_some_and(|known| Some(known) != page.open_revision);
         if is_answer || service.is_stopping() || timeout_at(end, service.rung(&mut bell)).await.is_err() {
             return Ok(HttpResponse::Ok().json(page));
         }
@@ -137,28 +173,53 @@ async fn follow(
     }
 }
 
-/// The texts of all lines that there are now, in pieces.
-fn raw(service: TaskService, number: TaskNumber, asked: LogQuery) -> HttpResponse {
-    let pieces = try_unfold(Some((service, asked)), move |left| async move {
-        let Some((service, mut asked)) = left else { return Ok::<_, Failure>(None) };
+fn plain() -> HttpResponseBuilder {
+    let mut response = HttpResponse::Ok();
+    response.content_type("text/plain; charset=utf-8");
+    response
+}
+
+/// The bytes of the lines that there are now, at most `limit` lines, in pieces.
+fn raw(service: TaskService, number: TaskNumber, asked: LogQuery, limit: u64) -> HttpResponse {
+    let begun = Some((service, asked, limit, RawText::default()));
+    let pieces = try_unfold(begun, move |left| async move {
+        let Some((service, mut asked, limit, mut text)) = left else { return Ok::<_, Failure>(None) };
         // A task that was deleted meanwhile has no more.
         let found = service.shared().table(|table| table.get(number).cloned());
         let Some(task) = found else { return Ok(None) };
-        let LogPart { lines, next } = log::next_lines(&service, &task, &asked, MAX_LINES).await?;
-        let goes_on = next > asked.from && next < task.log.next;
+        let LogPart { lines, next } = log::next_lines(&service, &task, &asked, limit.min(MAX_LINES)).await?;
+        let limit = limit - lines.len() as u64;
+        let goes_on = next > asked.from && next < task.log.next && limit > 0;
         asked.from = next;
-        Ok(Some((text_of(&lines), goes_on.then_some((service, asked)))))
+        let bytes = text.bytes(&lines);
+        Ok(Some((bytes, goes_on.then_some((service, asked, limit, text)))))
     });
-    HttpResponse::Ok().content_type("text/plain; charset=utf-8").streaming(Box::pin(pieces))
+    plain().streaming(Box::pin(pieces))
 }
 
-fn text_of(lines: &[TaskLogEntry]) -> Bytes {
-    let mut text = String::new();
-    for line in lines.iter().filter(|line| line.dropped == 0 || !line.text.is_empty()) {
-        text.push_str(&line.text);
-        if !line.partial {
-            text.push('\n');
+/// The raw text of a log, as far as it was given.
+#[derive(Default)]
+struct RawText {
+    /// It does not end with a line's end.
+    is_within_line: bool,
+}
+
+impl RawText {
+    fn bytes(&mut self, lines: &[TaskLogEntry]) -> Bytes {
+        let mut bytes = Vec::new();
+        for line in lines {
+            if line.dropped > 0 {
+                let end = if self.is_within_line { "\n" } else { "" };
+                let mark = format!("{end}(estimand: {} lines were dropped here)\n", line.dropped);
+                bytes.extend_from_slice(mark.as_bytes());
+                self.is_within_line = false;
+            }
+            let written = line.written();
+            if let Some(last) = written.last() {
+                self.is_within_line = *last != b'\n';
+            }
+            bytes.extend_from_slice(&written);
         }
+        Bytes::from(bytes)
     }
-    Bytes::from(text)
 }

@@ -22,7 +22,7 @@ const MAX_NEWS_BYTES: usize = 8 * 1024 * 1024;
     post,
     path = "/api/tasks/news",
     tag = "agents",
-    request_body(content = TaskNews, description = "Logs, then reports"),
+    request_body(content = TaskNews, description = "Logs, then reports, then the lines that have not ended"),
     responses(
         (status = 200, description = "Stored, or nothing new", body = inline(Object)),
         (status = 400, description = "The body is not valid", body = Problem),
@@ -35,8 +35,16 @@ pub async fn news(
     body: Body<MAX_NEWS_BYTES>,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let news: TaskNews = body.parse(read).await?;
-    service.change(News { news, node: caller.node().map(str::to_owned) }).await?;
+    let TaskNews { logs, reports, open } = body.parse(read).await?;
+    let node = caller.node();
+    // Unfinished lines are not stored, so news of them alone waits for no disk.
+    if !logs.is_empty() || !reports.is_empty() || open.is_empty() {
+        service.change(News { logs, reports, node: node.map(str::to_owned) }).await?;
+    }
+    if !open.is_empty() {
+        service.shared().loaded(|_| ())?;
+        service.shared().show_open(open, node);
+    }
     Ok(HttpResponse::Ok().json(json!({})))
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that are over are forgotten, with their logs.
+//! Tasks that are over are forgotten, with their logs. A long log goes afterwards, in pieces.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,4 +47,19 @@ pub fn deletion(table: &TaskTable, deleted: Vec<Arc<Task>>, at: i64) -> Change {
     let all = of_arrays.into_iter().filter(|(number, count)| table.kept_of_array(*number) <= *count);
     let deleted_arrays = all.map(|(number, _)| number).collect();
     Change { deleted, deleted_arrays, highest: table.highest, at, ..Change::default() }
+}
+
+/// The next piece of the log of a deleted task is removed.
+pub struct ShortenLog {
+    pub task: TaskNumber,
+}
+
+impl Request<TasksState> for ShortenLog {
+    type Reply = ();
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
+        let (at, highest) = (state.now_us(), state.table().highest);
+        let change = Change { shortened: vec![self.task], highest, at, ..Change::default() };
+        Ok(Decision::change(change, |_, _| ()))
+    }
 }

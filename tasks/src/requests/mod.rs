@@ -12,7 +12,7 @@ mod standing;
 mod submit;
 
 pub use cancel::Cancel;
-pub use delete::Delete;
+pub use delete::{Delete, ShortenLog};
 pub use images::{Publish, Unpublish};
 pub use make_room::{Displacement, MakeRoom};
 pub use news::News;

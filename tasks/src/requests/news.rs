@@ -1,8 +1,9 @@
 //! The news of agents: logs, and how far attempts are. They may be late or come twice; what is known already, or is about
 //! an attempt that is over, changes nothing.
 
-use estimand_api::task::{TaskLog, TaskLogLine, TaskNews, TaskReport, TaskStage};
+use estimand_api::task::{TaskReport, TaskStage};
 use estimand_api::task_files::TaskOutputs;
+use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine};
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
@@ -11,13 +12,16 @@ use crate::core::state::{Actor, Event};
 use crate::task::{Edit, LogRow, Task};
 use crate::writer::TasksState;
 
-/// How much text of one task is kept.
+/// How much of one task's log is kept,
 const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
+/// and about what a line of it costs, however short it is.
+const LEAST_LINE: u64 = 64;
 /// The longest line, as the agent cuts it or as it is cut here.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 pub struct News {
-    pub news: TaskNews,
+    pub logs: Vec<TaskLog>,
+    pub reports: Vec<TaskReport>,
     /// The node for which the caller speaks; none: for any.
     pub node: Option<String>,
 }
@@ -27,14 +31,14 @@ impl Request<TasksState> for News {
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
         let at = state.now_us();
-        let News { news, node } = self;
+        let News { logs, reports, node } = self;
         let mut edits = Edits::new(state.table(), at);
-        for log in news.logs {
+        for log in logs {
             if let Some(edit) = edit_of(&mut edits, node.as_deref(), &log.id, log.attempt) {
                 append(edit, log);
             }
         }
-        for report in news.reports {
+        for report in reports {
             if let Some(edit) = edit_of(&mut edits, node.as_deref(), &report.id, report.attempt) {
                 report_on(edit, report, at);
             }
@@ -87,36 +91,40 @@ fn append(edit: &mut Edit, log: TaskLog) {
 
 fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine) {
     let Task { log, progress, .. } = &mut edit.after;
-    let text = readable(given.text);
+    let row = row(line, progress.attempt, given);
+    let cost = (row.size() as u64).max(LEAST_LINE);
     let full_at = match log.full_at {
-        None if log.bytes + text.len() as u64 > MAX_LOG_BYTES => *log.full_at.insert(line),
+        None if log.bytes + cost > MAX_LOG_BYTES => *log.full_at.insert(line),
         None => {
-            log.bytes += text.len() as u64;
-            edit.lines.push(LogRow {
-                line,
-                attempt: progress.attempt,
-                at: given.at,
-                stream: given.stream.as_str(),
-                text,
-                partial: given.partial,
-                dropped: given.dropped,
-            });
+            log.bytes += cost;
+            edit.lines.push(row);
             return;
         }
         Some(full_at) => full_at,
     };
     // One row says how many lines are dropped from there on.
-    let mark = LogRow {
-        line: full_at,
-        attempt: progress.attempt,
-        at: given.at,
-        stream: given.stream.as_str(),
-        text: String::new(),
-        partial: false,
-        dropped: line - full_at + 1,
-    };
+    let dropped = line - full_at + 1;
+    let (text, written) = (String::new(), Some(Vec::new()));
     edit.lines.retain(|row| row.line != full_at);
-    edit.lines.push(mark);
+    edit.lines.push(LogRow { line: full_at, text, written, partial: false, dropped, ..row });
+}
+
+/// A line as it is stored.
+fn row(line: u64, attempt: u32, given: TaskLogLine) -> LogRow {
+    let TaskLogLine { at, stream, text, bytes, partial, dropped } = given;
+    // An empty one behind a gap would be taken for a mark of the gap alone.
+    let is_told_by_text = !text.contains('\0') && (dropped == 0 || !text.is_empty());
+    let written = match bytes {
+        Some(LogBytes(bytes)) => Some(bytes),
+        None if is_told_by_text => None,
+        None if partial => Some(text.clone().into_bytes()),
+        None => Some([text.as_bytes(), b"\n"].concat()),
+    };
+    let written = written.map(|mut bytes| {
+        bytes.truncate(MAX_LINE_BYTES);
+        bytes
+    });
+    LogRow { line, attempt, at, stream: stream.as_str(), text: readable(text), written, partial, dropped }
 }
 
 /// A text that every database takes: no NUL, and no longer than a line may be.
@@ -134,7 +142,7 @@ fn readable(text: String) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use estimand_api::task::TaskStream;
+    use estimand_api::task_log::TaskStream;
 
     use super::*;
     use crate::core::document::Document;
@@ -166,6 +174,7 @@ mod tests {
             at: 1,
             stream: TaskStream::Stdout,
             text: (*text).to_owned(),
+            bytes: None,
             partial: false,
             dropped: 0,
         };
@@ -180,18 +189,38 @@ mod tests {
         append(&mut edit, log(2, &["c"]));
         let kept: Vec<(u64, &str)> = edit.lines.iter().map(|row| (row.line, row.text.as_str())).collect();
         assert_eq!(kept, [(10, "a"), (11, "b"), (12, "c\u{fffd}")]);
-        assert_eq!((edit.after.log.next, edit.after.log.bytes), (13, 6));
+        assert_eq!((edit.after.log.next, edit.after.log.bytes), (13, 3 * LEAST_LINE));
+        assert_eq!(edit.lines[2].written.as_deref(), Some(&b"c\0\n"[..]));
     }
 
     #[test]
     fn a_log_that_is_full_says_how_much_is_missing() {
         let mut edit = edit();
-        edit.after.log.bytes = MAX_LOG_BYTES - 1;
+        edit.after.log.bytes = MAX_LOG_BYTES - LEAST_LINE;
         append(&mut edit, log(0, &["a", "bc", "d"]));
         append(&mut edit, log(3, &["e"]));
         let kept: Vec<_> = edit.lines.iter().map(|row| (row.line, row.text.as_str(), row.dropped)).collect();
         assert_eq!(kept, [(10, "a", 0), (11, "", 3)]);
         assert_eq!(edit.after.log.next, 14);
+    }
+
+    /// So a flood of empty lines has a bound, too.
+    #[test]
+    fn empty_lines_fill_a_log() {
+        let mut edit = edit();
+        edit.after.log.bytes = MAX_LOG_BYTES - 3 * LEAST_LINE;
+        append(&mut edit, log(0, &[""; 10]));
+        assert_eq!((edit.lines.len(), edit.lines[3].dropped), (4, 7));
+    }
+
+    #[test]
+    fn an_empty_line_behind_a_gap_is_a_line() {
+        let mut edit = edit();
+        let mut given = log(5, &["", "b"]);
+        given.lines[0].dropped = 5;
+        append(&mut edit, given);
+        assert_eq!((edit.lines[0].dropped, edit.lines[0].written.as_deref()), (5, Some(&b"\n"[..])));
+        assert_eq!(edit.lines[1].written, None);
     }
 
     #[test]

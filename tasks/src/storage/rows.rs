@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
-use estimand_api::task::TaskStream;
 use estimand_api::task_event::TaskEvent;
-use estimand_api::task_record::{TaskLogEntry, TaskTransition};
+use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskStream};
+use estimand_api::task_record::TaskTransition;
 use estimand_store::{
-    GoneTaskRow, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow,
-    TaskGroup, TaskLogRow, TaskOutputRow, TaskRow,
+    GoneTaskRow, LOG_PIECE, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup,
+    TaskFeedRow, TaskGroup, TaskLogGroup, TaskLogRow, TaskOutputRow, TaskRow,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,7 +60,7 @@ pub fn group(changes: &[Change]) -> TaskGroup {
         }
     }
     group.promises = super::promises::group(changes);
-    group.lines = lines.into_values().collect();
+    group.logs = TaskLogGroup { lines: lines.into_values().collect(), ..removals(changes) };
     group.outputs = outputs.into_iter().map(|(task, outputs)| TaskOutputRow { task, outputs }).collect();
     group.gone = gone.into_values().collect();
     group.arrays = arrays.into_values().collect();
@@ -117,7 +117,27 @@ fn log_row(task: i64, line: &LogRow) -> TaskLogRow {
         content: line.text.clone(),
         continues: line.partial,
         dropped: column(line.dropped),
+        written: line.written.clone(),
     }
+}
+
+/// The logs of deleted tasks: short ones are removed with them, the others later, in pieces.
+fn removals(changes: &[Change]) -> TaskLogGroup {
+    let (mut group, mut lines) = (TaskLogGroup::default(), 0);
+    for change in changes {
+        for task in &change.deleted {
+            let number = column(task.number.0);
+            // Numbers of lines that were dropped count, too.
+            if lines + task.log.next <= LOG_PIECE {
+                lines += task.log.next;
+                group.removed.push(number);
+            } else {
+                group.to_remove.push(number);
+            }
+        }
+        group.shortened.extend(change.shortened.iter().map(|task| column(task.0)));
+    }
+    group
 }
 
 /// The arrays in rows, by number; one that cannot be read is logged.
@@ -213,6 +233,7 @@ pub fn log_entry(row: TaskLogRow) -> TaskLogEntry {
         at: instant(row.at),
         stream: row.stream.parse().unwrap_or(TaskStream::Stdout),
         text: row.content,
+        bytes: row.written.map(LogBytes),
         partial: row.continues,
         dropped: known(row.dropped),
     }

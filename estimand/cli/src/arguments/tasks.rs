@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use estimand_api::selector::Selector;
-use estimand_api::task::TaskStream;
+use estimand_api::task_log::LogStream;
 
 use super::{Remote, Remotely, parse};
 
@@ -234,9 +234,9 @@ pub struct TaskLogsArgs {
     /// Begin with the line of this number
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
-    /// Only what it wrote there: stdout or stderr
+    /// Only what it wrote there, stdout or stderr; raw: both as one, byte for byte
     #[arg(long, value_name = "STREAM")]
-    pub stream: Option<TaskStream>,
+    pub stream: Option<LogStream>,
     /// Only what this attempt wrote
     #[arg(long, value_name = "N")]
     pub attempt: Option<u32>,

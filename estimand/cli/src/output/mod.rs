@@ -88,6 +88,11 @@ impl Output {
         }
     }
 
+    /// Bytes from elsewhere, for programs.
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_all(bytes)
+    }
+
     /// The end of such a text.
     pub fn end(&mut self, end: &str) -> io::Result<()> {
         self.to.write_all(end.as_bytes())

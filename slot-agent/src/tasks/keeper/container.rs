@@ -8,7 +8,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use estimand_api::task::{TaskEnding, TaskLogLine, TaskStream};
+use estimand_api::task::TaskEnding;
+use estimand_api::task_log::{OpenLine, TaskLogLine, TaskStream};
 use estimand_runtime::BackOff;
 use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, watch};
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::folder::AttemptFolder;
-use super::super::log::Frames;
+use super::super::log::{Frames, OutputPart};
 use super::ender::{Ender, Wish, until_wished};
 use super::news::News;
 use super::output::Lines;
@@ -49,15 +50,16 @@ impl Container {
     pub fn begin(order: ContainerOrder, folder: AttemptFolder, news: News) -> (Self, Lines) {
         let (wish, wished) = watch::channel(Wish::GoOn);
         let (started, running) = watch::channel(false);
-        let (lines, coming) = mpsc::channel(MAX_PIECES);
+        let (parts, coming) = mpsc::channel(MAX_PIECES);
         let driver = Driver {
             order,
             folder,
             news,
             wished,
             started,
-            lines,
+            parts,
             frames: Frames::new(),
+            open: Vec::new(),
             id: Arc::default(),
             is_created: false,
         };
@@ -98,8 +100,10 @@ struct Driver {
     news: News,
     wished: watch::Receiver<Wish>,
     started: watch::Sender<bool>,
-    lines: mpsc::Sender<Vec<TaskLogLine>>,
+    parts: mpsc::Sender<OutputPart>,
     frames: Frames,
+    /// The lines that were open when it was said last.
+    open: Vec<OpenLine>,
     /// Its id, once the engine has said it.
     id: Arc<OnceLock<String>>,
     /// The engine may have it.
@@ -300,18 +304,20 @@ impl Driver {
         self.say(lines).await;
     }
 
-    async fn say(&self, lines: Vec<TaskLogLine>) {
-        if !lines.is_empty() {
+    async fn say(&mut self, lines: Vec<TaskLogLine>) {
+        let open = self.frames.open();
+        if !lines.is_empty() || open != self.open {
+            self.open.clone_from(&open);
             // Nobody listens any more if the keeper ends, and this with it.
-            let _ = self.lines.send(lines).await;
+            let _ = self.parts.send(OutputPart { lines, open }).await;
         }
     }
 
     /// A line of the log that is not the task's own.
-    async fn note(&self, text: &str) {
-        let text = format!("estimand: {text}");
-        let stream = TaskStream::Stderr;
-        self.say(vec![TaskLogLine { at: now_micros(), stream, text, partial: false, dropped: 0 }]).await;
+    async fn note(&mut self, text: &str) {
+        let (text, stream) = (format!("estimand: {text}"), TaskStream::Stderr);
+        let line = TaskLogLine { at: now_micros(), stream, text, bytes: None, partial: false, dropped: 0 };
+        self.say(vec![line]).await;
     }
 
     async fn remove(&self) {

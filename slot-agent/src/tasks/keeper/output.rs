@@ -5,13 +5,13 @@
 
 use std::io;
 
-use estimand_api::task::{TaskLogLine, TaskStream};
+use estimand_api::task_log::{OpenLine, TaskLogLine, TaskStream};
 use estimand_exec::Run;
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
 
-use super::super::log::Splitter;
+use super::super::log::{OutputPart, Splitter};
 use super::now_micros;
 
 /// A pipe holds no more than this at a time, unless its owner made it larger.
@@ -42,7 +42,25 @@ impl Outputs {
     pub fn read(&mut self) -> Vec<TaskLogLine> {
         match self {
             Outputs::Process(pipes) => pipes.read(),
-            Outputs::Container(lines) => std::mem::take(&mut lines.read),
+            Outputs::Container(lines) => lines.read(),
+        }
+    }
+
+    /// The lines that have begun and not ended.
+    pub fn open(&self) -> Vec<OpenLine> {
+        match self {
+            Outputs::Process(pipes) => {
+                pipes.both.iter().filter_map(|output| output.splitter.open()).collect()
+            }
+            Outputs::Container(lines) => lines.open.clone(),
+        }
+    }
+
+    /// True if a line has begun and not ended.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Outputs::Process(pipes) => pipes.both.iter().any(|output| output.splitter.has_begun()),
+            Outputs::Container(lines) => !lines.open.is_empty(),
         }
     }
 
@@ -57,30 +75,39 @@ impl Outputs {
 
 /// The lines of a container, from what follows its log.
 pub struct Lines {
-    coming: mpsc::Receiver<Vec<TaskLogLine>>,
-    /// Lines that have come.
-    read: Vec<TaskLogLine>,
+    coming: mpsc::Receiver<OutputPart>,
+    /// The part that has come and was not read.
+    came: Option<OutputPart>,
+    /// The lines that were open behind what was read.
+    open: Vec<OpenLine>,
 }
 
 impl Lines {
-    pub fn new(coming: mpsc::Receiver<Vec<TaskLogLine>>) -> Self {
-        Lines { coming, read: Vec::new() }
+    pub fn new(coming: mpsc::Receiver<OutputPart>) -> Self {
+        Lines { coming, came: None, open: Vec::new() }
     }
 
     async fn readable(&mut self) {
-        if self.read.is_empty() {
+        if self.came.is_none() {
             match self.coming.recv().await {
-                Some(lines) => self.read = lines,
+                Some(part) => self.came = Some(part),
                 None => std::future::pending().await,
             }
         }
     }
 
+    fn read(&mut self) -> Vec<TaskLogLine> {
+        let Some(OutputPart { lines, open }) = self.came.take() else { return Vec::new() };
+        self.open = open;
+        lines
+    }
+
     fn rest(mut self) -> Vec<TaskLogLine> {
-        while let Ok(lines) = self.coming.try_recv() {
-            self.read.extend(lines);
+        let mut lines = self.read();
+        while let Ok(part) = self.coming.try_recv() {
+            lines.extend(part.lines);
         }
-        self.read
+        lines
     }
 }
 

@@ -4,9 +4,11 @@ use std::future::pending;
 use std::time::Duration;
 
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
+use estimand_api::task_log::OpenLine;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::lease::LeaseWatch;
+use super::super::log::{OpenDisplay, write_open};
 use super::attempt::Attempt;
 use super::output::Outputs;
 use super::step::Step;
@@ -37,6 +39,7 @@ pub struct Watch<'a> {
     /// It was asked to write down how far it is, and not yet to end.
     saving: bool,
     tell_at: Option<Instant>,
+    open: OpenDisplay,
     /// Since when it runs, in microseconds since 1970, and when that is said.
     unsaid: Option<(i64, Instant)>,
 }
@@ -50,6 +53,7 @@ enum Event {
     Woken,
     Terminated,
     Output,
+    ShowOpen,
     SayRunning,
     Tell,
     Settle,
@@ -68,6 +72,7 @@ impl<'a> Watch<'a> {
             killed: false,
             saving: false,
             tell_at: None,
+            open: OpenDisplay::default(),
             unsaid: None,
         }
     }
@@ -104,9 +109,14 @@ impl<'a> Watch<'a> {
                     self.end(TaskEnding::NodeLost, &work);
                 }
                 Event::Output => {
-                    self.attempt.log.append(outputs.read());
-                    self.tell_soon();
+                    let lines = outputs.read();
+                    self.open.note_output(outputs.is_open(), Instant::now());
+                    if !lines.is_empty() {
+                        self.attempt.log.append(lines);
+                        self.tell_soon();
+                    }
                 }
+                Event::ShowOpen => self.show_open(outputs.open()),
                 Event::SayRunning => {
                     self.write_running();
                     self.attempt.news.of_stage();
@@ -142,6 +152,7 @@ impl<'a> Watch<'a> {
             _ = self.wakes.terminated.recv() => Event::Terminated,
             () = at(self.unsaid.map(|(_, at)| at)) => Event::SayRunning,
             () = at(self.tell_at) => Event::Tell,
+            () = at(self.open.due()) => Event::ShowOpen,
             () = sleep_until(look_at) => Event::Look,
             () = outputs.readable() => Event::Output,
             () = at(settle_at) => Event::Settle,
@@ -167,6 +178,15 @@ impl<'a> Watch<'a> {
 
     fn tell_soon(&mut self) {
         self.tell_at.get_or_insert_with(|| Instant::now() + TELL_AFTER);
+    }
+
+    /// Shows the lines that have not ended. A full disk does not take them, which loses nothing.
+    fn show_open(&mut self, open: Vec<OpenLine>) {
+        if let Some(open) = self.open.renew(open, now_micros(), Instant::now())
+            && write_open(self.attempt.folder.path(), open).is_ok()
+        {
+            self.attempt.news.of_lines();
+        }
     }
 
     /// Does what the folder says.

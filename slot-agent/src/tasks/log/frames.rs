@@ -5,7 +5,7 @@
 //! stream, and where several pieces have one, by their number. Pure.
 
 use chrono::DateTime;
-use estimand_api::task::{TaskLogLine, TaskStream};
+use estimand_api::task_log::{OpenLine, TaskLogLine, TaskStream};
 
 use super::splitter::Splitter;
 
@@ -55,6 +55,11 @@ impl Frames {
             None => stream.splitter.take(piece, now, &mut lines),
         }
         lines
+    }
+
+    /// The lines that have begun and not ended.
+    pub fn open(&self) -> Vec<OpenLine> {
+        [&self.stdout, &self.stderr].into_iter().filter_map(|stream| stream.splitter.open()).collect()
     }
 
     /// The end of the log ends the last lines.
@@ -118,6 +123,8 @@ mod tests {
             ["begun and ended"]
         );
         assert!(frames.take(TaskStream::Stdout, &piece(9_000, "no end"), 1).is_empty());
+        let open: Vec<_> = frames.open().into_iter().map(|open| (open.at, open.text)).collect();
+        assert_eq!(open, [(1_767_323_045_000_009, "no end".to_owned())]);
         assert_eq!(texts(&frames.finish(2)), ["no end"]);
         assert_eq!(texts(&frames.take(TaskStream::Stdout, b"without\n", 3)), ["without"]);
     }

@@ -7,12 +7,14 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use estimand_api::task::{TaskLog, TaskLogLine};
+use estimand_api::task_log::{TaskLog, TaskLogLine};
 
 use super::{segment, segments};
 
 /// How much is read of a file at a time.
 const WINDOW: u64 = 256 * 1024;
+/// About what a line costs whoever takes it, however short it is.
+const LEAST_LINE: usize = 64;
 
 /// A place between two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,7 +130,7 @@ impl LogReader {
         }
         line.dropped = number - expected;
         piece.end.next = number + 1;
-        piece.bytes += record.len();
+        piece.bytes += record.len().max(LEAST_LINE);
         match piece.logs.last_mut() {
             Some(log) if line.dropped == 0 => log.lines.push(line),
             _ => {

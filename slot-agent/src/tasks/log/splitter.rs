@@ -1,9 +1,13 @@
 //! Makes lines of what comes out of a pipe, however it comes, and never holds more than one piece of a line. Pure.
 
-use estimand_api::task::{TaskLogLine, TaskStream};
+use std::borrow::Cow;
+
+use estimand_api::task_log::{LogBytes, OpenLine, TaskLogLine, TaskStream};
 
 /// A longer line comes in pieces.
 const MAX_PIECE: usize = 16 * 1024;
+/// The most that is shown of a line which has not ended.
+const MAX_OPEN: usize = 1024;
 
 /// The lines of one stream.
 #[derive(Debug)]
@@ -11,11 +15,23 @@ pub struct Splitter {
     stream: TaskStream,
     /// The beginning of a line.
     begun: Vec<u8>,
+    /// The instant of its first byte.
+    begun_at: i64,
+}
+
+/// The ways in which a line, or a piece of one, ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    Newline,
+    /// The piece is full.
+    Cut,
+    /// The stream is over.
+    Stream,
 }
 
 impl Splitter {
     pub fn new(stream: TaskStream) -> Self {
-        Splitter { stream, begun: Vec::new() }
+        Splitter { stream, begun: Vec::new(), begun_at: 0 }
     }
 
     /// Takes what was read at a time, and gives the lines that end in it.
@@ -26,12 +42,12 @@ impl Splitter {
             match window.iter().position(|byte| *byte == b'\n') {
                 Some(end) => {
                     self.begun.extend_from_slice(&read[..end]);
-                    lines.push(self.line(at, false));
+                    lines.push(self.line(at, LineEnd::Newline));
                     self.begun.clear();
                     read = &read[end + 1..];
                 }
                 None if window.len() <= room => {
-                    self.begun.extend_from_slice(window);
+                    self.begin(window, at);
                     read = &read[window.len()..];
                 }
                 None => {
@@ -46,22 +62,52 @@ impl Splitter {
     /// The end of the stream ends a line.
     pub fn finish(&mut self, at: i64, lines: &mut Vec<TaskLogLine>) {
         if !self.begun.is_empty() {
-            lines.push(self.line(at, false));
+            lines.push(self.line(at, LineEnd::Stream));
             self.begun.clear();
         }
+    }
+
+    pub fn has_begun(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// The line that has begun and not ended, as a terminal shows it.
+    pub fn open(&self) -> Option<OpenLine> {
+        let shown = self.begun.rsplit(|byte| *byte == b'\r').find(|part| !part.is_empty())?;
+        let shown = &shown[..shown.len() - incomplete(shown)];
+        let mut from = shown.len().saturating_sub(MAX_OPEN);
+        while from > 0 && shown.get(from).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            from += 1;
+        }
+        let text = String::from_utf8_lossy(&shown[from..]).into_owned();
+        Some(OpenLine { at: self.begun_at, stream: self.stream, text })
+    }
+
+    fn begin(&mut self, bytes: &[u8], at: i64) {
+        if self.begun.is_empty() {
+            self.begun_at = at;
+        }
+        self.begun.extend_from_slice(bytes);
     }
 
     /// Gives a piece that is full, but for a character that is not complete.
     fn cut(&mut self, at: i64, lines: &mut Vec<TaskLogLine>) {
         let whole = self.begun.len() - incomplete(&self.begun);
         let rest = self.begun.split_off(whole);
-        lines.push(self.line(at, true));
-        self.begun = rest;
+        lines.push(self.line(at, LineEnd::Cut));
+        (self.begun, self.begun_at) = (rest, at);
     }
 
-    fn line(&self, at: i64, partial: bool) -> TaskLogLine {
-        let text = String::from_utf8_lossy(&self.begun).into_owned();
-        TaskLogLine { at, stream: self.stream, text, partial, dropped: 0 }
+    fn line(&self, at: i64, end: LineEnd) -> TaskLogLine {
+        let text = String::from_utf8_lossy(&self.begun);
+        let is_text = matches!(text, Cow::Borrowed(_)) && end != LineEnd::Stream;
+        let bytes = (!is_text).then(|| {
+            let mut bytes = self.begun.clone();
+            bytes.extend(Some(b'\n').filter(|_| end == LineEnd::Newline));
+            LogBytes(bytes)
+        });
+        let text = text.into_owned();
+        TaskLogLine { at, stream: self.stream, text, bytes, partial: end == LineEnd::Cut, dropped: 0 }
     }
 }
 
@@ -97,6 +143,53 @@ mod tests {
         lines.into_iter().map(|line| (line.text, line.partial)).collect()
     }
 
+    /// The bytes of lines, put together.
+    fn written(lines: &[TaskLogLine]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for line in lines {
+            match &line.bytes {
+                Some(LogBytes(bytes)) => all.extend_from_slice(bytes),
+                None => all.extend_from_slice(line.text.as_bytes()),
+            }
+            all.extend(Some(b'\n').filter(|_| line.bytes.is_none() && !line.partial));
+        }
+        all
+    }
+
+    fn open_after(chunks: &[&[u8]]) -> Option<(i64, String)> {
+        let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+        for (chunk, at) in chunks.iter().zip(1..) {
+            splitter.take(chunk, at, &mut lines);
+        }
+        splitter.open().map(|open| (open.at, open.text))
+    }
+
+    #[test]
+    fn an_unfinished_line_is_what_a_terminal_shows() {
+        let check = |chunks: &[&str], shown: Option<(i64, &str)>| {
+            let bytes: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
+            let expected = shown.map(|(at, text)| (at, text.to_owned()));
+            assert_eq!(open_after(&bytes), expected, "{chunks:?}");
+        };
+        check(&[], None);
+        check(&["a\n"], None);
+        check(&["a\n", "Password: "], Some((2, "Password: ")));
+        check(&["a\nName", ": "], Some((1, "Name: ")));
+        check(&["\r 10%", "\r 20%"], Some((1, " 20%")));
+        check(&["10%\r", "20%\r"], Some((1, "20%")));
+        check(&["\r"], None);
+        let long = "ä".repeat(2 * MAX_OPEN);
+        check(&[&long], Some((1, &"ä".repeat(MAX_OPEN / 2))));
+        assert_eq!(
+            open_after(&[b"a\xe2\x82"]),
+            Some((1, "a".to_owned())),
+            "the rest of a character may come"
+        );
+        // A piece that was cut has a number; what follows it has not.
+        let begun = "a".repeat(MAX_PIECE + 1);
+        check(&["x", &begun[1..], "\r50%"], Some((2, "50%")));
+    }
+
     #[test]
     fn lines_end_where_they_end() {
         let whole = |text: &str| (text.to_owned(), false);
@@ -118,7 +211,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_last_line_without_its_end_says_so() {
+        let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+        splitter.take(b"a\nb", 1, &mut lines);
+        splitter.finish(2, &mut lines);
+        assert_eq!((&lines[0].bytes, &lines[1].bytes), (&None, &Some(LogBytes(b"b".to_vec()))));
+    }
+
     proptest! {
+        /// Put together, lines are byte for byte what was written, however it came.
+        #[test]
+        fn no_byte_is_lost(
+            runs in prop::collection::vec((any::<u8>(), 1_usize..6_000), 0..12),
+            chunk in 1_usize..20_000,
+        ) {
+            let bytes: Vec<u8> = runs.into_iter().flat_map(|(byte, count)| vec![byte; count]).collect();
+            let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+            for piece in bytes.chunks(chunk) {
+                splitter.take(piece, 1, &mut lines);
+            }
+            splitter.finish(2, &mut lines);
+            prop_assert_eq!(written(&lines), bytes);
+        }
+
         /// However it comes in, the same lines come out, and put together they are what went in.
         #[test]
         fn chunks_do_not_matter(text in "[a€\n]{0,200}", cuts in prop::collection::vec(0_usize..600, 0..5)) {

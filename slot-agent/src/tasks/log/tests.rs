@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use estimand_api::task::{TaskLog, TaskLogLine, TaskStream};
+use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine, TaskStream};
 
 use super::*;
 
 const PLENTY: usize = 1 << 20;
 
 fn line(text: &str) -> TaskLogLine {
-    TaskLogLine { at: 1, stream: TaskStream::Stdout, text: text.to_owned(), partial: false, dropped: 0 }
+    let text = text.to_owned();
+    TaskLogLine { at: 1, stream: TaskStream::Stdout, text, bytes: None, partial: false, dropped: 0 }
 }
 
 fn reader(folder: &Path, next: u64) -> LogReader {
@@ -47,6 +48,16 @@ fn lines_are_read_once_and_again_after_a_restart() {
         let piece = reader.read(PLENTY).unwrap();
         assert_eq!((shown(&piece.logs), piece.is_all), (vec![(2, "c".into(), 0)], true));
     }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let mut writer = LogWriter::new(place.path().to_owned(), 1 << 20);
+    let odd = TaskLogLine { bytes: Some(LogBytes(b"\xff\0\n".to_vec())), ..line("\u{fffd}\0") };
+    writer.append(vec![odd.clone()]);
+    let piece = reader(place.path(), 0).read(PLENTY).unwrap();
+    assert_eq!(piece.logs[0].lines, [odd]);
 }
 
 #[test]

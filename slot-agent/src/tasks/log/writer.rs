@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use estimand_api::task::TaskLogLine;
+use estimand_api::task_log::TaskLogLine;
 
 use super::segment;
 
@@ -150,5 +150,7 @@ impl LogWriter {
 
 /// About what a line takes, in memory and on disk.
 fn weight(line: &TaskLogLine) -> usize {
-    line.text.len() + 80
+    // In base64 bytes are a third longer.
+    let bytes = line.bytes.as_ref().map_or(0, |bytes| bytes.0.len() * 4 / 3);
+    line.text.len() + bytes + 80
 }

@@ -15,12 +15,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use estimand_api::task::{TaskNews, TaskReport, TaskStage};
+use estimand_api::task_log::{OpenLine, OpenLines, TaskLog};
 use estimand_client::{self as client, Client};
 use estimand_runtime::{Driver, Next, Stop, Work};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::log::{LogReader, Position};
+use super::log::{LogReader, Position, read_open};
 use super::record::End;
 use super::{Attempt, LOOK_EVERY, Mark, Progress, Tasks, lock};
 
@@ -30,6 +31,8 @@ const MAX_NEWS: usize = 768 << 10;
 const MAX_OF_ONE: usize = 256 << 10;
 /// A report takes about this much.
 const REPORT: usize = 200;
+/// How often unfinished lines are told although they are as before: the service keeps them in memory only.
+const OPEN_AGAIN: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -80,6 +83,8 @@ struct Teller {
     attempt: Arc<Attempt>,
     reader: LogReader,
     told: ToldStage,
+    /// The unfinished lines that were told, and when.
+    told_open: Option<(Vec<OpenLine>, Instant)>,
     /// Its end is on disk, in case that the machine is started anew before it is told.
     is_synced: bool,
 }
@@ -99,8 +104,17 @@ enum ToldStage {
 struct Batch {
     news: TaskNews,
     bytes: usize,
-    parts: Vec<(String, Position, ToldStage)>,
+    parts: Vec<Part>,
     is_all: bool,
+}
+
+/// The part of one attempt in a batch: how far it is told with it.
+struct Part {
+    name: String,
+    end: Position,
+    told: ToldStage,
+    /// The unfinished lines, if they are told with it.
+    open: Option<Vec<OpenLine>>,
 }
 
 impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
@@ -118,7 +132,7 @@ impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
         let (tellers, batch) = gathered.await?;
         let tellers = self.tellers.insert(tellers);
         let batch = batch?;
-        if !batch.news.logs.is_empty() || !batch.news.reports.is_empty() {
+        if !batch.parts.is_empty() {
             let told = client.report_tasks(&batch.news).await;
             if told.is_err() {
                 tellers.looked_at = None;
@@ -126,7 +140,7 @@ impl<C: Fn(&str) -> Option<Client> + Send + Sync> Work for Telling<C> {
             }
             told?;
             let Some(tellers) = &mut self.tellers else { return Ok(later) };
-            tellers.taken(&batch.parts)?;
+            tellers.taken(batch.parts)?;
         }
         let Some(tellers) = &self.tellers else { return Ok(later) };
         Ok(match (batch.is_all, tellers.by_name.values().all(|teller| teller.told == ToldStage::Ended)) {
@@ -219,17 +233,20 @@ impl Tellers {
     }
 
     /// The service has stored them. Blocking, though not for long.
-    fn taken(&mut self, parts: &[(String, Position, ToldStage)]) -> io::Result<()> {
-        for (name, end, told) in parts {
-            let Some(teller) = self.by_name.get_mut(name) else { continue };
+    fn taken(&mut self, parts: Vec<Part>) -> io::Result<()> {
+        for Part { name, end, told, open } in parts {
+            let Some(teller) = self.by_name.get_mut(&name) else { continue };
             let folder = &teller.attempt.folder;
             if teller.reader.next() < end.next {
                 let written = folder.write_delivered(end.next);
                 // Also on a full disk, in which it is what makes room.
-                teller.reader.commit(*end)?;
+                teller.reader.commit(end)?;
                 written.or_else(|_| folder.write_delivered(end.next))?;
             }
-            teller.told = *told;
+            teller.told = told;
+            if let Some(open) = open {
+                teller.told_open = Some((open, Instant::now())).filter(|(open, _)| !open.is_empty());
+            }
         }
         Ok(())
     }
@@ -245,7 +262,7 @@ impl Teller {
             assignment.attempt,
             folder.delivered(),
         );
-        Teller { attempt, reader, told: ToldStage::Nothing, is_synced: false }
+        Teller { attempt, reader, told: ToldStage::Nothing, told_open: None, is_synced: false }
     }
 
     fn add_to(&self, batch: &mut Batch) -> io::Result<()> {
@@ -271,12 +288,16 @@ impl Teller {
         let outputs = if end.is_some() { folder.outputs()? } else { None };
         let stages = self.stages(running, end);
         let told = stages.last().map_or(self.told, |(told, _, _)| *told);
-        if stages.is_empty() && piece.logs.is_empty() {
+        // The service forgets them with the end, and they are behind the lines that wait.
+        let is_open = begun && piece.is_all && told != ToldStage::Ended;
+        let open = if is_open { self.open_news(&piece.logs)? } else { None };
+        if stages.is_empty() && piece.logs.is_empty() && open.is_none() {
             return Ok(());
         }
         batch.is_all &= piece.is_all;
         let files = outputs.as_ref().map_or(0, |outputs| outputs.files.len() + outputs.left_out.len());
-        batch.bytes += piece.bytes + (stages.len() + files) * REPORT;
+        let shown = open.iter().flatten().map(|line| line.text.len()).sum::<usize>();
+        batch.bytes += piece.bytes + (stages.len() + files) * REPORT + shown;
         batch.news.logs.extend(piece.logs);
         let assignment = &self.attempt.accepted.assignment;
         batch.news.reports.extend(stages.into_iter().map(|(told, at, stage)| TaskReport {
@@ -286,8 +307,27 @@ impl Teller {
             stage,
             outputs: outputs.clone().filter(|_| told == ToldStage::Ended),
         }));
-        batch.parts.push((folder.name(), piece.end, told));
+        batch.news.open.extend(open.iter().map(|lines| OpenLines {
+            id: assignment.id.clone(),
+            attempt: assignment.attempt,
+            lines: lines.clone(),
+        }));
+        batch.parts.push(Part { name: folder.name(), end: piece.end, told, open });
         Ok(())
+    }
+
+    /// The unfinished lines, if they are to be told. One that ends in this log is none any more.
+    fn open_news(&self, logs: &[TaskLog]) -> io::Result<Option<Vec<OpenLine>>> {
+        let Some(mut open) = read_open(self.attempt.folder.path())? else { return Ok(None) };
+        open.retain(|open| {
+            let mut lines = logs.iter().flat_map(|log| &log.lines);
+            !lines.any(|line| line.stream == open.stream && line.at > open.at)
+        });
+        let is_news = match &self.told_open {
+            Some((told, at)) => *told != open || at.elapsed() >= OPEN_AGAIN,
+            None => !open.is_empty(),
+        };
+        Ok(is_news.then_some(open))
     }
 
     /// The stages that are reached and not told yet, in order.

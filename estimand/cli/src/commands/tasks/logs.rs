@@ -1,18 +1,15 @@
 //! `tasks logs`: what a task wrote, and what it writes.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use estimand_api::task::TaskStream;
-use estimand_api::task_record::TaskLogEntry;
+use estimand_api::task_log::LogStream;
 use estimand_client::{LogQuery, TaskQuery};
 
+use super::log_printer::LogPrinter;
 use super::{Away, WAIT};
 use crate::arguments::tasks::TaskLogsArgs;
 use crate::commands::Session;
 use crate::output::failure::Failure;
-use crate::output::harmless::visible;
-use crate::output::{Output, remark};
 
 /// How many tasks of an array are asked for at a time.
 const MEMBERS: u32 = 1_000;
@@ -54,12 +51,12 @@ async fn members(session: &Session, array: &str) -> Result<Vec<String>, Failure>
 
 /// The log of one task.
 async fn log(session: &mut Session, id: &str, args: &TaskLogsArgs) -> Result<(), Failure> {
-    let wait = if args.follow { WAIT } else { Duration::ZERO };
     let TaskLogsArgs { from, stream, attempt, .. } = *args;
     let (since, until, contains) = (args.since.clone(), args.until.clone(), args.grep.clone());
-    let mut query =
-        LogQuery { from, stream, attempt, since, until, contains, tail: args.tail, limit: None, wait };
-    let mut away = Away::default();
+    let single = stream.and_then(LogStream::single);
+    let chosen = LogQuery { from, stream: single, attempt, since, until, contains, ..LogQuery::default() };
+    let mut query = LogQuery { tail: args.tail, ..chosen };
+    let (mut away, mut printer) = (Away::default(), LogPrinter::new(stream));
     loop {
         let page = session.client.task_log(id, &query).await;
         let page = match args.follow {
@@ -69,43 +66,20 @@ async fn log(session: &mut Session, id: &str, args: &TaskLogsArgs) -> Result<(),
                 None => continue,
             },
         };
-        for line in &page.lines {
-            match session.out.json {
-                true => session.out.compact(line)?,
-                false => write(&mut session.out, line)?,
-            }
+        if session.out.json {
+            page.lines.iter().try_for_each(|line| session.out.compact(line))?;
+            session.out.flush()?;
+        } else {
+            printer.page(&mut session.out, &page)?;
         }
-        session.out.flush()?;
         let is_all = page.lines.is_empty() && page.next == query.from;
         if page.over || (!args.follow && (is_all || query.tail.is_some())) {
-            return Ok(());
+            return printer.finish(&mut session.out);
         }
         (query.from, query.tail) = (page.next, None);
-    }
-}
-
-/// Writes a line where the task wrote it.
-pub fn write(out: &mut Output, line: &TaskLogEntry) -> Result<(), Failure> {
-    if line.dropped > 0 {
-        out.flush()?;
-        remark(&format!("({} lines were dropped here: more was written than is kept)", line.dropped));
-        if line.text.is_empty() {
-            return Ok(());
+        if args.follow {
+            // The first page says whether unfinished lines can be waited for.
+            (query.open, query.wait) = (page.open_revision, WAIT);
         }
     }
-    let end = if line.partial { "" } else { "\n" };
-    match line.stream {
-        TaskStream::Stdout => {
-            out.part(&line.text)?;
-            out.end(end)?;
-        }
-        TaskStream::Stderr => {
-            out.flush()?;
-            let mut errors = io::stderr().lock();
-            let text = if errors.is_terminal() { visible(&line.text) } else { line.text.as_str().into() };
-            // Nobody listening there is no reason to fail.
-            let _ = errors.write_all(format!("{text}{end}").as_bytes());
-        }
-    }
-    Ok(())
 }

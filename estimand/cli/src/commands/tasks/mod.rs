@@ -3,6 +3,7 @@
 mod document;
 mod events;
 mod forward;
+mod log_printer;
 mod logs;
 mod outputs;
 mod run;

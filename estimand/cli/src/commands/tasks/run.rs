@@ -7,7 +7,8 @@ use estimand_api::task_record::TaskRecord;
 use estimand_client::LogQuery;
 use serde_json::Map;
 
-use super::{Away, WAIT, document, logs, new_key, over, show};
+use super::log_printer::LogPrinter;
+use super::{Away, WAIT, document, new_key, over, show};
 use crate::arguments::tasks::RunTaskArgs;
 use crate::commands::Session;
 use crate::output::failure::{Exit, Failure, hint_line};
@@ -42,8 +43,9 @@ pub async fn run_task(session: &mut Session, args: &RunTaskArgs) -> Result<(), F
 
 /// Brings out what the task writes until it is over; true if it was cancelled.
 async fn stream(session: &mut Session, id: &str) -> Result<bool, Failure> {
-    let mut query = LogQuery { wait: WAIT, ..LogQuery::default() };
-    let (mut away, mut cancelled) = (Away::default(), false);
+    // The first page says whether unfinished lines can be waited for.
+    let mut query = LogQuery::default();
+    let (mut away, mut printer, mut cancelled) = (Away::default(), LogPrinter::default(), false);
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     loop {
         let page = tokio::select! {
@@ -61,12 +63,12 @@ async fn stream(session: &mut Session, id: &str) -> Result<bool, Failure> {
             page = session.client.task_log(id, &query) => page,
         };
         let Some(page) = away.pass(page).await? else { continue };
-        page.lines.iter().try_for_each(|line| logs::write(&mut session.out, line))?;
-        session.out.flush()?;
+        printer.page(&mut session.out, &page)?;
         if page.over {
+            printer.finish(&mut session.out)?;
             return Ok(cancelled);
         }
-        query.from = page.next;
+        (query.from, query.open, query.wait) = (page.next, page.open_revision, WAIT);
     }
 }
 

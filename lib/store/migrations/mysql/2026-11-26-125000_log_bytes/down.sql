@@ -1,0 +1,2 @@
+DROP TABLE IF EXISTS t_task_log_removal;
+ALTER TABLE t_task_log DROP COLUMN written;

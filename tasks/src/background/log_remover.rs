@@ -1,0 +1,52 @@
+//! Removes the logs of deleted tasks that were too long to go with them: a piece a round, each a change among the others, so
+//! nobody who submits or reports waits for more than one of them. The store knows what is left, also after a start.
+
+use std::sync::Arc;
+
+use estimand_client::PeerError;
+use estimand_runtime::single_writer::Writer;
+use estimand_runtime::{Next, Work};
+use estimand_store::{Connection, Error, Worker};
+use tokio::time::Instant;
+
+use crate::core::queue::TaskNumber;
+use crate::requests::ShortenLog;
+use crate::shared::Shared;
+use crate::storage::rows;
+use crate::writer::TasksState;
+
+pub struct LogRemover {
+    shared: Arc<Shared>,
+    reads: Arc<Worker>,
+    writer: Writer<TasksState>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    #[error("what is left of deleted tasks cannot be read: {0}")]
+    Read(#[from] Error),
+    #[error("a part of a deleted task's log cannot be removed: {0}")]
+    Write(#[from] PeerError),
+}
+
+impl LogRemover {
+    pub fn new(shared: Arc<Shared>, reads: Arc<Worker>, writer: Writer<TasksState>) -> Self {
+        LogRemover { shared, reads, writer }
+    }
+}
+
+impl Work for LogRemover {
+    type Error = RemoveError;
+
+    async fn round(&mut self) -> Result<Next, RemoveError> {
+        if !self.shared.is_loaded() {
+            return Ok(Next::Period);
+        }
+        let Some(task) = self.reads.run(Connection::task_log_to_remove).await? else {
+            return Ok(Next::Period);
+        };
+        let piece = ShortenLog { task: TaskNumber(rows::known(task)) };
+        self.writer.submit(piece).await.map_err(PeerError::of_write)?;
+        Ok(Next::At(Instant::now()))
+    }
+}

@@ -6,6 +6,7 @@ the names of the wire, whose types a checker knows.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -312,6 +313,27 @@ class LogLine:
     text: str
     partial: bool = False
     dropped: int = 0
+    encoded: Optional[str] = field(default=None, metadata={"key": "bytes"})
+    """In base64 the bytes with their end of line, where they are other than the text and an end of line."""
+
+    @property
+    def written(self) -> bytes:
+        """The bytes that the task wrote here."""
+        if self.encoded is not None:
+            return b64decode(self.encoded)
+        if self.dropped and not self.text:
+            return b""
+        return (self.text if self.partial else self.text + "\n").encode()
+
+
+@dataclass(frozen=True)
+class OpenLine:
+    """A line that has begun and not ended, such as a prompt or a bar of progress, as a terminal shows it."""
+
+    attempt: int
+    at: datetime
+    stream: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -321,6 +343,10 @@ class LogPage:
     lines: Sequence[LogLine]
     next: int
     over: bool
+    open: Sequence[OpenLine] = ()
+    """The unfinished lines behind the last one."""
+    open_revision: Optional[int] = None
+    """With it as `open` a page waits also until these are others."""
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,16 @@ class AsyncTaskCalls(AsyncCalls):
         contains: Optional[str] = None,
         tail: Optional[int] = None,
         limit: Optional[int] = None,
+        open: Optional[int] = None,
         wait: float = 0,
     ) -> LogPage:
-        """A piece of a log from the line `start` on, or its last `tail` lines. It may wait for a line."""
+        """A piece of a log from the line `start` on, or its last `tail` lines.
+
+        It may wait for a line, and with `open`, the `open_revision` of the page before, also until other lines are
+        unfinished.
+        """
         request = _log_request(
-            id, start, stream, attempt, since, until, contains, tail, limit, wait_ms=self._wait_ms(wait)
+            id, start, stream, attempt, since, until, contains, tail, limit, open, wait_ms=self._wait_ms(wait)
         )
         return await self._one(LogPage, request)
 
@@ -131,7 +136,9 @@ class AsyncTaskCalls(AsyncCalls):
         """
         wait_ms = self._wait_ms(None) if follow else 0
         while True:
-            request = _log_request(id, start, stream, attempt, since, until, contains, tail, None, wait_ms=wait_ms)
+            request = _log_request(
+                id, start, stream, attempt, since, until, contains, tail, None, None, wait_ms=wait_ms
+            )
             answer = await (self._until_there(request) if follow else self._transport.send(request))
             page = self._read(answer, lambda document: decode(LogPage, document))
             for line in page.lines:
@@ -192,6 +199,7 @@ def _log_request(
     contains: Optional[str],
     tail: Optional[int],
     limit: Optional[int],
+    open: Optional[int],
     *,
     wait_ms: int,
 ) -> Request:
@@ -204,6 +212,7 @@ def _log_request(
         "contains": contains,
         "tail": tail,
         "limit": limit,
+        "open": open,
         "waitMs": wait_ms or None,
     }
     return Request("GET", ("api", "tasks", id, "logs"), query, safe=True)

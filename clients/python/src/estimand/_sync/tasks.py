@@ -105,11 +105,16 @@ class TaskCalls(Calls):
         contains: Optional[str] = None,
         tail: Optional[int] = None,
         limit: Optional[int] = None,
+        open: Optional[int] = None,
         wait: float = 0,
     ) -> LogPage:
-        """A piece of a log from the line `start` on, or its last `tail` lines. It may wait for a line."""
+        """A piece of a log from the line `start` on, or its last `tail` lines.
+
+        It may wait for a line, and with `open`, the `open_revision` of the page before, also until other lines are
+        unfinished.
+        """
         request = _log_request(
-            id, start, stream, attempt, since, until, contains, tail, limit, wait_ms=self._wait_ms(wait)
+            id, start, stream, attempt, since, until, contains, tail, limit, open, wait_ms=self._wait_ms(wait)
         )
         return self._one(LogPage, request)
 
@@ -132,7 +137,9 @@ class TaskCalls(Calls):
         """
         wait_ms = self._wait_ms(None) if follow else 0
         while True:
-            request = _log_request(id, start, stream, attempt, since, until, contains, tail, None, wait_ms=wait_ms)
+            request = _log_request(
+                id, start, stream, attempt, since, until, contains, tail, None, None, wait_ms=wait_ms
+            )
             answer = (self._until_there(request) if follow else self._transport.send(request))
             page = self._read(answer, lambda document: decode(LogPage, document))
             for line in page.lines:
@@ -193,6 +200,7 @@ def _log_request(
     contains: Optional[str],
     tail: Optional[int],
     limit: Optional[int],
+    open: Optional[int],
     *,
     wait_ms: int,
 ) -> Request:
@@ -205,6 +213,7 @@ def _log_request(
         "contains": contains,
         "tail": tail,
         "limit": limit,
+        "open": open,
         "waitMs": wait_ms or None,
     }
     return Request("GET", ("api", "tasks", id, "logs"), query, safe=True)

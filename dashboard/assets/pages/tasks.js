@@ -182,26 +182,39 @@ function happened({ at: when, from, to, cause, actor }) {
   return h("li", {}, `${instant(when)}: ${from} to `, tag(to, STATE_TONES[to] ?? "plain"), ` ${cause?.event ?? ""}, by ${by}`);
 }
 
+/** The part of a line that a terminal shows: what follows its last carriage return. */
+function onTerminal(text) {
+  return text.split("\r").findLast((part) => part) ?? "";
+}
+
 /** Shows a log while it is written. It stays at its end unless somebody reads further up. */
 async function follow(id, place, signal) {
   const text = h("pre", { class: "log", tabindex: "0", role: "log", "aria-label": `Log of ${id}` });
   const told = h("p", { class: "note" });
+  // Lines that have not ended stand behind the others until they are there as such.
+  const unfinished = h("span", { class: "open" });
+  text.append(unfinished);
   let from = 0;
+  let open = 0;
   let shown = 0;
   let attempt = 0;
   while (!signal.aborted) {
     await seen(signal);
     try {
-      const page = await get(query(`/api/tasks/${segment(id)}/logs`, { from, limit: 1000, waitMs: shown ? WAIT_MS : undefined }), { signal });
+      const page = await get(query(`/api/tasks/${segment(id)}/logs`, { from, open, limit: 1000, waitMs: shown ? WAIT_MS : undefined }), { signal });
       if (!text.isConnected) fill(place, told, text);
       const atEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
       for (const line of page.lines) {
-        text.append(h("span", { class: line.stream === "STDERR" ? "stderr" : "" }, line.dropped ? `… ${line.dropped} lines were dropped …\n` : `${line.text}${line.partial ? "" : "\n"}`));
+        const written = line.text || !line.dropped ? `${onTerminal(line.text)}${line.partial ? "" : "\n"}` : "";
+        const dropped = line.dropped ? `… ${line.dropped} lines were dropped …\n` : "";
+        unfinished.before(h("span", { class: line.stream === "STDERR" ? "stderr" : "" }, dropped + written));
       }
       while (text.childElementCount > MOST_LINES) text.firstElementChild.remove();
+      fill(unfinished, (page.open ?? []).map((line) => h("span", { class: line.stream === "STDERR" ? "stderr" : "" }, `${line.text}\n`)));
       if (atEnd) text.scrollTop = text.scrollHeight;
       from = page.next;
-      shown += page.lines.length;
+      open = page.openRevision ?? 0;
+      shown += page.lines.length + (page.open ?? []).length;
       attempt = 0;
       setText(told, page.over ? (shown ? "" : "It wrote nothing.") : "It is followed while it is written.");
       if (page.over && page.lines.length === 0) return;

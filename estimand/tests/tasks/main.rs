@@ -7,6 +7,7 @@ mod containers;
 mod deaths;
 mod files;
 mod images;
+mod logs;
 mod plane;
 mod ports;
 mod precedence;

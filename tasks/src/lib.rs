@@ -172,7 +172,8 @@ impl TaskService {
 #[openapi(components(schemas(
     estimand_api::duration::SpanText,
     estimand_api::instant::Moment,
-    estimand_api::selector::Selector
+    estimand_api::selector::Selector,
+    estimand_api::task_log::LogStream
 )))]
 struct QueryTypes;
 

@@ -51,12 +51,16 @@ class Tasks(WithServer):
         self.assertEqual([line.text for line in self.client.logs(task.id, tail=1)], ["3"])
 
     def test_an_unfinished_line_is_seen_and_each_byte_is_there(self) -> None:
-        script = "printf 'Really? '; sleep 2; printf '\\377\\n'; printf 'no end'"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        answer = Path(folder.name, "answer")
+        script = f"printf 'Really? '; while [ ! -e {answer} ]; do sleep 0.05; done; printf '\\377\\n'; printf 'no end'"
         task = self.client.submit({"command": ["/bin/sh", "-c", script]})
         page = self.client.log_page(task.id)
         while not page.open and not page.over:
             page = self.client.log_page(task.id, start=page.next, open=page.open_revision, wait=5)
         self.assertEqual([(line.stream, line.text) for line in page.open], [("STDOUT", "Really? ")])
+        answer.touch()
         self.client.wait(task.id, timeout=PATIENCE)
         written = b"".join(line.written for line in self.client.logs(task.id))
         self.assertEqual(written, b"Really? \xff\nno end")

@@ -32,8 +32,8 @@ impl OpenDisplay {
         self.due
     }
 
-    /// The lines to be shown, if they are others than before. Those that began a moment ago wait, so nothing of a flood of whole
-    /// lines is shown.
+    /// The lines to be shown, if they are others than before. Lines that began a moment ago wait, so a flood of whole lines shows
+    /// none.
     pub fn renew(&mut self, mut open: Vec<OpenLine>, now_us: i64, now: Instant) -> Option<&[OpenLine]> {
         let count = open.len();
         let latest = now_us.saturating_sub(SHOWN_AFTER.as_micros() as i64);

@@ -113,7 +113,7 @@ struct Part {
     name: String,
     end: Position,
     told: ToldStage,
-    /// None: as before.
+    /// The unfinished lines, if they are told with it.
     open: Option<Vec<OpenLine>>,
 }
 

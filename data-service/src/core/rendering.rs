@@ -127,6 +127,7 @@ mod tests {
 
     use super::*;
     use crate::core::entry::Marks;
+    use crate::core::origin::Origin;
 
     #[test]
     fn whatever_the_facts_are_they_are_rendered_in_exactly_the_room_that_they_need() {
@@ -154,6 +155,31 @@ mod tests {
                 );
                 assert_eq!(String::from_utf8(out).unwrap(), expected);
             }
+        }
+    }
+
+    #[test]
+    fn of_a_provenance_its_note_is_rendered() {
+        let rendered = |provenance: &str| {
+            let facts = Facts {
+                name: DataName::parse("x").unwrap(),
+                node: NodeName::parse("n").unwrap(),
+                collected_at: 0,
+                received_at: 0,
+                valid_for: None.into(),
+                marks: Marks::default(),
+                revision: 7,
+                origin: Origin::new(None, Some(provenance)),
+            };
+            let mut out = Vec::new();
+            push_object(&mut out, &facts.name, &facts, b"1");
+            assert_eq!(out.len(), out.capacity());
+            String::from_utf8(out).unwrap()
+        };
+        let noted = rendered(r#"{"run":1,"note":"it was \"denied\""}"#);
+        assert!(noted.ends_with(r#","revision":7,"note":"it was \"denied\""}"#), "{noted}");
+        for other in [r#"{"run":1}"#, r#"{"note":5}"#, r#"{"of":{"note":"x"}}"#, r#"{"is":"\"note\""}"#] {
+            assert!(rendered(other).ends_with(r#","revision":7}"#), "{other}");
         }
     }
 }

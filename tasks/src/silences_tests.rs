@@ -50,7 +50,7 @@ fn a_lease_is_over_when_its_length_has_passed_since_the_first_look_that_was_cert
     assert_eq!(looks.take((0, 0), &[node(("ready", LOST.1), Some("a"), false)], None), None);
     assert_eq!(looks.certain(1, &lost), None, "which manager that was is not known before the next");
     assert_eq!(looks.certain(2, &lost), Some(0));
-    let silence = looks.take((12, 400), &[lost.clone()], Some(1)).unwrap();
+    let silence = looks.take((12, 400), std::slice::from_ref(&lost), Some(1)).unwrap();
     assert_eq!(silence.since_us, Some(7));
     assert!(silence.ends(Some(10_000)) && silence.ends(None), "it was so when it was asked for");
     assert!(!silence.ends(Some(10_001)));
@@ -76,11 +76,14 @@ fn what_may_have_been_heard_of_between_two_looks_counts_anew() {
     let mut looks = Looks::new();
     certain(&mut looks);
     assert_eq!(
-        looks.take((301, 301), &[lost.clone()], None).unwrap().certain,
+        looks.take((301, 301), std::slice::from_ref(&lost), None).unwrap().certain,
         Some(Duration::from_secs(299))
     );
-    assert_eq!(looks.take((302, 302), &[lost.clone()], Some(2)).unwrap().certain, None);
-    assert_eq!(looks.take((303, 303), &[lost.clone()], Some(2)).unwrap().certain, Some(Duration::ZERO));
+    assert_eq!(looks.take((302, 302), std::slice::from_ref(&lost), Some(2)).unwrap().certain, None);
+    assert_eq!(
+        looks.take((303, 303), std::slice::from_ref(&lost), Some(2)).unwrap().certain,
+        Some(Duration::ZERO)
+    );
 }
 
 #[test]

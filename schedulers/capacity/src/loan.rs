@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::amounts::{Amounts, Shape};
+use crate::amounts::{Amounts, Resource, Shape};
 use crate::ids::{LoanId, NodeId};
 use crate::ledger::Ledger;
 use crate::node::{Node, Standing};
@@ -57,18 +57,41 @@ impl Ledger {
         })
     }
 
+    /// There is room for a loan beside other shapes and all that is promised within the notice, once the loans that are out
+    /// now are back. Resources that the loan takes nothing of don't matter.
+    pub fn can_lend_beside(&self, node: NodeId, shape: &Shape, others: &[&Shape]) -> bool {
+        let up = |node: &&Node| node.standing == Standing::Up;
+        let (Some(node), Some(near)) = (self.nodes.get(node.index()).filter(up), self.near()) else {
+            return false;
+        };
+        shape.parts().all(|(resource, amount)| {
+            let beside = others.iter().flat_map(|other| other.parts()).filter(|(of, _)| *of == resource);
+            let taken: u128 = beside.map(|(_, amount)| u128::from(amount)).sum();
+            let taken = taken + u128::from(amount) + node.most_used(resource, near);
+            taken <= u128::from(node.capacity(resource))
+        })
+    }
+
+    /// The whole of a node is enough for a shape, whatever is used of it and whether it is heard of or not.
+    pub fn is_large_enough(&self, node: NodeId, shape: &Shape) -> bool {
+        let Some(node) = self.nodes.get(node.index()) else { return false };
+        shape.parts().all(|(resource, amount)| amount <= node.capacity.get(resource).copied().unwrap_or(0))
+    }
+
     /// The amounts of a node that are not lent, nor promised within the notice. A lost node has them when it is
     /// back.
     pub fn idle(&self, node: NodeId) -> Amounts {
         let (Some(node), Some(near)) = (self.nodes.get(node.index()), self.near()) else {
             return Amounts::default();
         };
-        let idle = |resource: usize| {
-            let taken = node.lent(resource) + node.most_used(resource, near);
-            let whole = node.capacity.get(resource).copied().unwrap_or(0);
-            whole.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX))
-        };
-        self.resources.iter().enumerate().map(|(number, name)| (name.clone(), idle(number))).collect()
+        let idle = |(number, name): (usize, &Resource)| (name.clone(), node.idle(number, near));
+        self.resources.iter().enumerate().map(idle).collect()
+    }
+
+    /// The idle amounts of a node of the resources that a shape has, in the shape's order.
+    pub fn idle_parts(&self, node: NodeId, shape: &Shape) -> impl Iterator<Item = u64> {
+        let known = self.nodes.get(node.index()).zip(self.near());
+        shape.parts().map(move |(resource, _)| known.map_or(0, |(node, near)| node.idle(resource, near)))
     }
 
     /// The amounts of a node that are promised at a tick, and lent all the same: they are to be back, and are awaited.

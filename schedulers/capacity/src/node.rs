@@ -83,6 +83,13 @@ impl Node {
         self.capacity(resource).saturating_sub(used)
     }
 
+    /// The amount of a resource that is not lent, nor promised in a window, also while the node is lost.
+    pub fn idle(&self, resource: usize, window: Window) -> u64 {
+        let taken = self.lent(resource) + self.most_used(resource, window);
+        let whole = self.capacity.get(resource).copied().unwrap_or(0);
+        whole.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX))
+    }
+
     pub fn has_room(&self, shape: &Shape, window: Window) -> bool {
         shape.parts().all(|(resource, amount)| {
             let Some(room) = self.capacity(resource).checked_sub(amount) else { return false };

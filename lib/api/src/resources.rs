@@ -80,6 +80,17 @@ fn processors(value: &Value) -> Result<u64, String> {
     }
 }
 
+/// An amount alone as it may be given, `0.5` of `cpu`, `4GiB` of `memory`; memory is cut to whole MiB.
+pub fn amount(name: &str, amount: u64) -> String {
+    const MEBIBYTE: u64 = 1 << 20;
+    match name {
+        CPU => (amount as f64 / 1000.0).to_string(),
+        MEMORY if amount > MEBIBYTE => size::text(amount - amount % MEBIBYTE),
+        MEMORY => size::text(amount),
+        _ => amount.to_string(),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -98,6 +109,13 @@ mod tests {
         assert_eq!(read("resources", &of_text("cpu=0.5, memory=4GiB,gpu=2").unwrap()).unwrap(), amounts);
         assert_eq!(read("x", &json!({ "cpu": 0.1 + 0.2 })).unwrap()["cpu"], 300);
         assert_eq!(read("x", &json!({ "cpu": 0.0001 })).unwrap()["cpu"], 1);
+    }
+
+    #[test]
+    fn an_amount_is_shown_in_the_unit_that_is_typed() {
+        let shown = [("cpu", 2000), ("cpu", 500), ("memory", (5 << 30) + 7), ("memory", 4 << 30), ("gpu", 3)];
+        let shown: Vec<String> = shown.into_iter().map(|(name, count)| amount(name, count)).collect();
+        assert_eq!(shown, ["2", "0.5", "5GiB", "4GiB", "3"]);
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn adopt(cluster: &mut Cluster, node: NodeId, shape: &Shape, window: Window) -> 
 /// There was nothing to choose: the unit is where it was promised.
 fn why(cluster: &Cluster, waiting: &Waiting, node: NodeId, unit: usize) -> Why {
     let view = cluster.node(node);
-    let score = Score { unknown: false, measure: 0, tasks: 0, preference: unit as u64 };
+    let score = Score { unknown: false, left: 0, measure: 0, tasks: 0, preference: unit as u64 };
     let name = view.map_or_else(|| "".into(), |view| view.name.clone());
     let fact = view.and_then(|view| view.pressure.fact());
     Why {

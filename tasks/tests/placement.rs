@@ -54,11 +54,15 @@ fn names(decisions: &[Decision]) -> Vec<(u64, &str)> {
     decisions.iter().map(|decision| (decision.task.0, &*decision.why.chosen.node)).collect()
 }
 
-/// The nodes that five tasks get.
+/// The nodes that five tasks get, each of which asks for a processor.
 fn five(policy: Policy, pressures: &[u64]) -> Vec<String> {
+    five_that_ask(1000, policy, pressures)
+}
+
+fn five_that_ask(cpu: u64, policy: Policy, pressures: &[u64]) -> Vec<String> {
     let (mut cluster, mut queue) = (cluster(&[8, 4, 8]), Queue::default());
     facts(&mut cluster, pressures, 1);
-    let request = request(&mut cluster, 1000, policy);
+    let request = request(&mut cluster, cpu, policy);
     (0..5).for_each(|task| queue.push(TaskNumber(task), 2, 0, &request));
     let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
     names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect()
@@ -73,7 +77,7 @@ fn each_policy_ranks_by_its_own() {
         "as it was measured, whatever was placed"
     );
     // Each task adds 125 to n0 and n2, and 250 to n1, which has half the processors.
-    assert_eq!(five(Policy::Estimated, &[300, 0, 1000]), ["n1", "n0", "n1", "n0", "n0"]);
+    assert_eq!(five_that_ask(0, Policy::Estimated, &[300, 0, 1000]), ["n1", "n0", "n1", "n0", "n0"]);
     assert_eq!(five(Policy::Pack, &[0, 0, 0]), ["n1", "n1", "n1", "n1", "n0"]);
     let mut spread = five(Policy::Spread, &[0, 0, 0]);
     spread.sort();
@@ -104,6 +108,43 @@ fn work_that_asks_for_nothing_still_takes_a_processor() {
         "one is free again"
     );
     assert_eq!(place(Policy::Pack).0, ["n1", "n0", "n0", "n0", "n0"], "beyond full the least overfull");
+}
+
+#[test]
+fn the_default_fits_by_what_is_asked_and_avoids_busy_processors() {
+    let place = |pressures: &[u64], asked: &[(&str, u64)]| {
+        let mut cluster = Cluster::new(Ledger::new(0));
+        for (node, cpu) in [("n0", 4000), ("n1", 4000), ("n2", 8000)] {
+            let capacity = amounts(&[("cpu", cpu), ("memory", 8 << 30), ("tasks", 256)]);
+            cluster.set_node(node, LabelMap::new(), &capacity);
+        }
+        facts(&mut cluster, pressures, 1);
+        let asked = amounts(asked).with(Resource::parse("tasks").unwrap(), 1);
+        let request = Request::new(&mut cluster.ledger, asked, Selector::default(), Policy::default());
+        let mut queue = Queue::default();
+        (0..5).for_each(|task| queue.push(TaskNumber(task), 2, 0, &request));
+        let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
+        names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect::<Vec<_>>()
+    };
+    // Of equal fits the least pressure, and then it is filled up.
+    assert_eq!(place(&[50, 0, 0], &[("cpu", 1000)]), ["n1", "n1", "n1", "n1", "n0"]);
+    // Something else runs on n0 and n1.
+    assert_eq!(place(&[1500, 1000, 0], &[("cpu", 1000)]), ["n2"; 5]);
+    let busy = place(&[3000, 2000, 2000], &[("cpu", 1000)]);
+    assert_eq!(busy[..2], ["n2", "n1"], "all are busy: the least pressure with the task on it");
+    // Tasks that ask for memory alone take a processor, whether there are facts of it or not.
+    for pressures in [&[0, 0, 0][..], &[]] {
+        let mut nodes = place(pressures, &[("memory", 1 << 30)]);
+        assert_eq!(
+            nodes.remove(4) == nodes[0],
+            nodes[0] == "n2",
+            "{pressures:?}: a node is full of four, or not of five"
+        );
+        assert!(nodes.iter().all(|node| *node == nodes[0]), "{pressures:?}: {nodes:?}");
+    }
+    // A place among the tasks of a node is not what fills a node up.
+    let nothing = place(&[0, 0, 0], &[]);
+    assert!(nothing.iter().any(|node| *node != nothing[0]), "{nothing:?}");
 }
 
 #[test]

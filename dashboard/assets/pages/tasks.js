@@ -165,14 +165,17 @@ function reason({ why, waits, node }) {
   const pressure = ({ fact }) => (fact?.thousandths === undefined ? "not known" : number(fact.thousandths / 1000));
   const rows = [why.chosen, ...(why.others ?? [])].map((one, place) => h("tr", {},
     h("th", { scope: "row" }, one.node, place === 0 ? [" ", tag("chosen", "good")] : null),
-    [pressure(one), measure(one.score), number(one.score?.tasks ?? 0)].map((text) => h("td", { class: "number" }, text))));
-  const heads = ["Node", "Pressure measured", "Score with it", "Tasks there"].map((text, place) => h("th", { scope: "col", class: place ? "number" : "" }, text));
+    [pressure(one), left(one.score), measure(one.score), number(one.score?.tasks ?? 0)].map((text) => h("td", { class: "number" }, text))));
+  const heads = ["Node", "Pressure measured", "Left of what it asks for", "Score with it", "Tasks there"].map((text, place) => h("th", { scope: "col", class: place ? "number" : "" }, text));
   return [
     why.promise ? h("p", {}, `It runs on the promise ${why.promise}.`) : h("p", {}, "The policy ", h("code", {}, why.policy), ` chose it among ${count(why.nodes, "node")} with room.`),
     h("div", { class: "scrolled", role: "region", tabindex: "0", "aria-label": "Alternatives" }, h("table", {}, h("caption", { class: "unseen" }, "Alternatives"),
       h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
   ];
 }
+
+// The part of the fullest resource that the task leaves, which goes before the score; in millionths, none if the policy goes by no fit.
+const left = (score) => (score?.left === undefined ? "" : `${number(score.left / 10_000)} %`);
 
 // By what the policy ranks, in thousandths: the less the better.
 const measure = (score) => (score?.unknown ? "not known" : number((score?.measure ?? 0) / 1000));

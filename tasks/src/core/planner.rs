@@ -63,8 +63,8 @@ fn choose(
     lot: u64,
 ) -> Option<Choice> {
     let window = cluster.ledger.near()?;
-    let question =
-        Question { policy: request.policy, shape: &request.shape, window, weight: request.weight, lot };
+    let Request { policy, shape, asks, weight, .. } = request;
+    let question = Question { policy: *policy, shape, window, asks: *asks, weight: *weight, lot };
     let has_room = |node: &&NodeView| {
         Some(node.id) != held
             && (request.policy != Policy::Queue || node.is_free_for(request.weight))

@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::cluster::{Cluster, NodeView};
 
 /// Changes when a policy decides otherwise than it did; it stands beside each decision.
-pub const POLICY_VERSION: u32 = 1;
+pub const POLICY_VERSION: u32 = 2;
 
 /// Full in the ledger's terms, in millionths.
 const FULL: u64 = 1_000_000;
+/// The pressure in thousandths at which the processors of a node are busy. A tenth more than they do at once: nodes have a
+/// little work of their own, and a task that would fill one up exactly is welcome there.
+const BUSY: u64 = 1_100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -23,7 +26,8 @@ pub enum Policy {
     Random,
     /// The least pressure, as it was measured last.
     LeastPressure,
-    /// The least pressure with the task on it, corrected for what happened since it was measured.
+    /// The best fit by what the task asks for, among nodes whose processors are not busy with it; then the least pressure with
+    /// the task on it, corrected for what happened since it was measured.
     #[default]
     Estimated,
     /// Of two nodes drawn by lot the one with less measured pressure.
@@ -73,6 +77,10 @@ impl std::str::FromStr for Policy {
 pub struct Score {
     /// Nothing is known of what the policy ranks by.
     pub unknown: bool,
+    /// The part that is left of the fullest resource that the task asks for, in millionths; all of it where the processors
+    /// are busy. 0 for policies that go by no fit, and for tasks that ask for nothing.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub left: u64,
     /// By what the policy ranks: a pressure in thousandths, or how full it is in millionths.
     pub measure: u64,
     /// Among equals the fewest tasks.
@@ -87,10 +95,16 @@ pub struct Question<'a> {
     pub policy: Policy,
     pub shape: &'a Shape,
     pub window: Window,
+    /// The task asks for more than a place.
+    pub asks: bool,
     /// The processor time in thousandths that the task would take.
     pub weight: u64,
     /// The seed of this decision.
     pub lot: u64,
+}
+
+fn is_nothing(left: &u64) -> bool {
+    *left == 0
 }
 
 /// Ranks a node that has room.
@@ -98,22 +112,26 @@ pub fn score(question: &Question<'_>, cluster: &Cluster, node: &NodeView) -> Sco
     let lot = mix(question.lot ^ (node.id.index() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let by = |measure: Option<u64>, tasks: u32, preference: u64| Score {
         unknown: measure.is_none(),
+        left: 0,
         measure: measure.unwrap_or(0),
         tasks,
         preference,
     };
     let fact = || node.pressure.fact().map(|fact| fact.thousandths);
-    let fullness = || {
-        let asked = cluster.ledger.fullness(node.id, question.shape, question.window);
-        asked.max(node.fullness(question.weight))
-    };
+    let asked = || cluster.ledger.fullness(node.id, question.shape, question.window);
+    let fullness = || asked().max(node.fullness(question.weight));
     match question.policy {
         Policy::Queue => by(Some(0), 0, node.id.index() as u64),
         Policy::Random => by(Some(0), 0, lot),
         Policy::LeastPressure | Policy::TwoChoices => by(fact(), 0, lot),
         Policy::Estimated => {
             let added = node.thousandths(question.weight);
-            by(node.pressure.estimate().map(|now| now.saturating_add(added)), node.tasks, lot)
+            let pressure = node.pressure.estimate().map(|now| now.saturating_add(added));
+            // Where nothing is measured, tasks take what they are expected to take.
+            let is_busy = pressure.unwrap_or_else(|| node.fullness(question.weight) / 1000) > BUSY;
+            let fit = || if is_busy { FULL } else { FULL.saturating_sub(asked()) };
+            let left = if question.asks { fit() } else { 0 };
+            Score { left, ..by(pressure, node.tasks, lot) }
         }
         // Fuller is better until it is full; then less is.
         Policy::Pack => {

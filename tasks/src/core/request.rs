@@ -1,5 +1,6 @@
 //! The request of a task to the node that it will run on. Tasks with equal requests fit or wait alike.
 
+use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
 use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Amounts, Ledger, Resource, Shape};
@@ -16,6 +17,8 @@ pub struct Request {
     pub shape: Shape,
     pub nodes: Selector,
     pub policy: Policy,
+    /// It asks for more than a place among the tasks of a node.
+    pub asks: bool,
     /// The processor time in thousandths that it is expected to take.
     pub weight: u64,
     /// It is given secrets, so labels that a node only claims do not choose that node.
@@ -29,10 +32,11 @@ pub type RequestKey = (Shape, String, Policy, (bool, bool));
 
 impl Request {
     pub fn new(ledger: &mut Ledger, amounts: Amounts, nodes: Selector, policy: Policy) -> Request {
-        let asked = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
-        let weight = if asked == 0 { ONE_PROCESSOR } else { asked };
+        let cpu = Resource::parse(CPU).map_or(0, |cpu| amounts.get(&cpu));
+        let weight = if cpu == 0 { ONE_PROCESSOR } else { cpu };
         let shape = ledger.shape(&amounts);
-        Request { shape, amounts, nodes, policy, weight, has_secrets: false, has_image: false }
+        let asks = amounts.iter().any(|(resource, _)| resource.as_str() != PLACES);
+        Request { shape, amounts, nodes, policy, asks, weight, has_secrets: false, has_image: false }
     }
 
     #[must_use]

@@ -6,6 +6,7 @@ pub mod decision;
 pub mod dependency;
 pub mod document;
 pub mod fit;
+pub mod kept;
 pub mod planner;
 pub mod policy;
 pub mod pressure;

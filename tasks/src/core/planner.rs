@@ -2,18 +2,19 @@
 //! lends what it needs. What a pass decides counts for the tasks after it in the same pass.
 //!
 //! A line of tasks that found no room looks only at nodes on which something was freed since, so a pass costs what has
-//! changed and not what waits. A task that has waited for [`PATIENCE`] has a node kept for it, so that small tasks that
-//! fit in between do not keep a large one out for ever.
+//! changed and not what waits. A task that has waited for [`PATIENCE`] has what it needs kept for it on one node, so that
+//! small tasks that fit in between do not keep a large one out for ever.
 
 use std::collections::BTreeSet;
 
-use estimand_capacity::{NodeId, Standing};
+use estimand_capacity::NodeId;
 
 use super::Millis;
 use super::cluster::{Cluster, NodeView};
 use super::decision::{Alternative, Decision, MAX_ALTERNATIVES, Why};
+use super::kept::KeptNode;
 use super::policy::{POLICY_VERSION, Policy, Question, Score, mix, score};
-use super::queue::{Queue, Waiting};
+use super::queue::{Queue, TaskNumber, Waiting};
 use super::request::Request;
 
 /// After so much waiting a node is kept for a task.
@@ -22,31 +23,51 @@ pub const PATIENCE: Millis = 10 * 60_000;
 /// Places what fits, in the order of the queue. What was freed in the ledger is looked at first.
 pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed: u64) -> Vec<Decision> {
     let mut freed: Vec<NodeId> = cluster.ledger.take_freed();
-    let was_held = queue.held.take();
-    freed.extend(was_held);
+    let mut was_kept = queue.kept.take();
+    if let Some(kept) = &mut was_kept {
+        kept.forget_ended(cluster);
+        freed.push(kept.node);
+    }
+    let mut kept: Option<KeptNode> = None;
     let mut passed_over = BTreeSet::new();
     let mut decisions = Vec::new();
     while let Some((key, line, waiting)) = queue.first(&passed_over) {
-        let (key, held) = (key.clone(), queue.held);
         let nodes = if line.blocked { Some(freed.as_slice()) } else { None };
         let lot = mix(seed ^ mix(waiting.task.0));
-        match choose(cluster, &line.request, nodes, held, lot) {
+        match choose(cluster, &line.request, nodes, kept.as_ref(), lot) {
             Some(choice) => {
                 let decision = lend(cluster, &line.request, waiting, choice);
+                if let Some(kept) = kept.as_mut().filter(|kept| kept.node == decision.node) {
+                    kept.add(decision.loan, &line.request);
+                }
                 queue.remove(waiting.task);
                 decisions.push(decision);
             }
             None => {
-                let impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
-                let kept =
-                    held.or_else(|| impatient.then(|| keep(cluster, &line.request, was_held)).flatten());
-                queue.held = kept;
+                let key = key.clone();
+                let is_impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
+                if kept.is_none() && is_impatient {
+                    kept = keep(cluster, &line.request, waiting.task, was_kept.take());
+                }
                 queue.block(&key);
                 passed_over.insert(key);
             }
         }
     }
+    queue.kept = kept;
     decisions
+}
+
+/// A node has room for a request now, if none is kept for another task.
+pub fn has_room(cluster: &Cluster, request: &Request, node: &NodeView) -> bool {
+    has_processor(request, node)
+        && (request.is_for_all_nodes() || request.means(node))
+        && cluster.ledger.can_lend(node.id, &request.shape)
+}
+
+/// The policy does not have a task wait for a processor of the node.
+pub fn has_processor(request: &Request, node: &NodeView) -> bool {
+    request.policy != Policy::Queue || node.is_free_for(request.weight)
 }
 
 struct Choice {
@@ -59,17 +80,16 @@ fn choose(
     cluster: &Cluster,
     request: &Request,
     nodes: Option<&[NodeId]>,
-    held: Option<NodeId>,
+    kept: Option<&KeptNode>,
     lot: u64,
 ) -> Option<Choice> {
     let window = cluster.ledger.near()?;
     let Request { policy, shape, asks, weight, .. } = request;
     let question = Question { policy: *policy, shape, window, asks: *asks, weight: *weight, lot };
     let has_room = |node: &&NodeView| {
-        Some(node.id) != held
-            && (request.policy != Policy::Queue || node.is_free_for(request.weight))
-            && (request.is_for_all_nodes() || request.means(node))
-            && cluster.ledger.can_lend(node.id, &request.shape)
+        let is_kept =
+            || kept.is_some_and(|kept| kept.node == node.id && !kept.has_room_for(cluster, request));
+        has_room(cluster, request, node) && !is_kept()
     };
     let mut ranking = Ranking::default();
     match (nodes, request.policy) {
@@ -161,19 +181,25 @@ pub fn value(priority: i32) -> u64 {
     u64::from(priority.wrapping_sub(i32::MIN).cast_unsigned())
 }
 
-/// A node that would have room if nothing were on it: the one that was kept already, or the emptiest.
-fn keep(cluster: &Cluster, request: &Request, was_held: Option<NodeId>) -> Option<NodeId> {
+/// A node that would have room if all loans were back: the one that was kept already, or the emptiest.
+fn keep(
+    cluster: &Cluster,
+    request: &Request,
+    task: TaskNumber,
+    was_kept: Option<KeptNode>,
+) -> Option<KeptNode> {
     let window = cluster.ledger.near()?;
-    let suits = |node: &&NodeView| {
-        let capacity = cluster.ledger.capacity(node.id);
-        cluster.ledger.standing(node.id) == Standing::Up
-            && request.means(node)
-            && request.amounts.iter().all(|(resource, asked)| asked <= capacity.get(resource))
+    let suits = |id: NodeId| {
+        cluster.node(id).is_some_and(|node| request.means(node))
+            && cluster.ledger.can_lend_beside(id, &request.shape, &[])
     };
-    let kept = was_held.and_then(|id| cluster.node(id)).filter(suits);
-    let emptiest = || {
-        let suiting = cluster.nodes().filter(suits);
-        suiting.min_by_key(|node| cluster.ledger.fullness(node.id, &request.shape, window))
-    };
-    kept.or_else(emptiest).map(|node| node.id)
+    let was_kept = was_kept.filter(|kept| suits(kept.node));
+    if let Some(kept) = was_kept.as_ref().filter(|kept| kept.task != task) {
+        return Some(KeptNode::new(kept.node, task, request));
+    }
+    was_kept.or_else(|| {
+        let suiting = cluster.nodes().filter(|node| suits(node.id));
+        let emptiest = suiting.min_by_key(|node| cluster.ledger.fullness(node.id, &request.shape, window))?;
+        Some(KeptNode::new(emptiest.id, task, request))
+    })
 }

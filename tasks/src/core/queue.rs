@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use estimand_capacity::NodeId;
-
 use super::Millis;
+use super::kept::KeptNode;
 use super::request::{Request, RequestKey};
 
 /// A minute of waiting is worth a step of priority.
@@ -44,7 +43,7 @@ pub struct Queue {
     lines: BTreeMap<RequestKey, Line>,
     ranks: BTreeMap<TaskNumber, (RequestKey, Rank)>,
     /// The node that is kept for a task which has waited too long.
-    pub(super) held: Option<NodeId>,
+    pub(super) kept: Option<KeptNode>,
 }
 
 impl Queue {

@@ -8,12 +8,14 @@ use estimand_capacity::{Amounts, Ledger, Resource};
 use estimand_tasks::core::cluster::Cluster;
 use estimand_tasks::core::decision::Decision;
 use estimand_tasks::core::fit::misfit;
-use estimand_tasks::core::planner::{PATIENCE, place_waiting};
+use estimand_tasks::core::planner::place_waiting;
 use estimand_tasks::core::policy::Policy;
 use estimand_tasks::core::pressure::Pressure;
 use estimand_tasks::core::queue::{AGEING, Queue, TaskNumber};
 use estimand_tasks::core::request::Request;
 use proptest::prelude::*;
+
+mod keeping;
 
 fn amounts(of: &[(&str, u64)]) -> Amounts {
     of.iter().map(|(name, amount)| (Resource::parse(name).unwrap(), *amount)).collect()
@@ -176,43 +178,6 @@ fn priority_counts_and_so_does_age() {
     }
     assert_eq!(order, [2, 1, 3], "the third has waited too little for its priority");
     assert!(queue.is_empty() && !queue.remove(TaskNumber(1)));
-}
-
-#[test]
-fn a_large_task_is_not_kept_out_for_ever() {
-    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
-    let small = request(&mut cluster, 1000, Policy::Queue);
-    let large = request(&mut cluster, 4000, Policy::Queue);
-    queue.push(TaskNumber(0), 0, 0, &small);
-    let first = place_waiting(&mut cluster, &mut queue, 0, 0);
-    queue.push(TaskNumber(1), 1, 0, &large);
-    assert!(place_waiting(&mut cluster, &mut queue, 1, 0).is_empty());
-    queue.push(TaskNumber(2), 2, 0, &small);
-    let second = place_waiting(&mut cluster, &mut queue, 2, 0);
-    assert_eq!(names(&second), [(2, "n0")], "so far it may pass by");
-    queue.push(TaskNumber(3), PATIENCE, 0, &small);
-    assert!(place_waiting(&mut cluster, &mut queue, PATIENCE + 1, 0).is_empty(), "the node is kept");
-    for ended in first.iter().chain(&second) {
-        end(&mut cluster, ended, PATIENCE);
-    }
-    let third = place_waiting(&mut cluster, &mut queue, PATIENCE + 2, 0);
-    assert_eq!(names(&third), [(1, "n0")]);
-    end(&mut cluster, &third[0], PATIENCE + 2);
-    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, PATIENCE + 3, 0)), [(3, "n0")]);
-}
-
-#[test]
-fn a_node_is_kept_no_longer_than_it_is_waited_for() {
-    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
-    let small = request(&mut cluster, 1000, Policy::Queue);
-    let large = request(&mut cluster, 4000, Policy::Queue);
-    queue.push(TaskNumber(0), 0, 0, &small);
-    place_waiting(&mut cluster, &mut queue, 0, 0);
-    queue.push(TaskNumber(1), 0, 0, &large);
-    queue.push(TaskNumber(2), PATIENCE, 0, &small);
-    assert!(place_waiting(&mut cluster, &mut queue, PATIENCE, 0).is_empty(), "the node is kept");
-    assert!(queue.remove(TaskNumber(1)), "it is cancelled");
-    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, PATIENCE, 0)), [(2, "n0")]);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
 
 use crate::change::{self, Change, Rejection};
-use crate::core::cluster::Cluster;
 use crate::core::document::array_member;
+use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
@@ -50,8 +50,8 @@ pub struct Shared {
     /// The nodes as the manager gave them last.
     pub nodes: ArcSwapOption<Vec<Node>>,
     pub pressures: Mutex<Pressures>,
-    /// The cluster as the planner left it, for those who ask why.
-    pub plan: ArcSwapOption<Cluster>,
+    /// The plan as the planner left it, for those who ask why.
+    pub plan: ArcSwapOption<PlanOutline>,
     pub planning: Rounds,
     pub telling: Rounds,
     pub reading: Rounds,

@@ -16,6 +16,7 @@ use estimand_tasks::core::request::Request;
 use proptest::prelude::*;
 
 mod keeping;
+mod reasons;
 
 fn amounts(of: &[(&str, u64)]) -> Amounts {
     of.iter().map(|(name, amount)| (Resource::parse(name).unwrap(), *amount)).collect()

@@ -18,6 +18,7 @@ use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standi
 use crate::core::Millis;
 use crate::core::cluster::{CPU, Cluster};
 use crate::core::decision::{Decision, Why};
+use crate::core::outline::PlanOutline;
 use crate::core::planner::{place_waiting, value};
 use crate::core::pressure::Pressure;
 use crate::core::promise::Offer;
@@ -306,6 +307,12 @@ impl Plan {
         self.placed.insert(task, placed);
         let node = self.cluster.node(node)?.name.to_string();
         Some(Placing { task, node, why })
+    }
+
+    /// The plan for those who look on, with what the last pass decided.
+    pub fn outline(&self, placings: &[Placing]) -> PlanOutline {
+        let placing = placings.iter().map(|placing| placing.task).collect();
+        PlanOutline::new(&self.cluster, &self.queue, placing)
     }
 
     /// A decision did not take effect, or may not have: the task is to be followed anew.

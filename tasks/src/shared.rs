@@ -14,8 +14,8 @@ use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
 
 use crate::change::{self, Change, Rejection};
-use crate::core::cluster::Cluster;
 use crate::core::document::array_member;
+use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
@@ -58,8 +58,8 @@ pub struct Shared {
     silences: Mutex<Silences>,
     /// The length of the lease of a task that asks for no other one.
     pub lease: Duration,
-    /// The cluster as the planner left it, for those who ask why.
-    pub plan: ArcSwapOption<Cluster>,
+    /// The plan as the planner left it, for those who ask why.
+    pub plan: ArcSwapOption<PlanOutline>,
     pub planning: Rounds,
     pub telling: Rounds,
     pub reading: Rounds,

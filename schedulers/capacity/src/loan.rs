@@ -59,18 +59,13 @@ impl Ledger {
 
     /// There is room for a loan beside other shapes and all that is promised within the notice, once the loans that are out
     /// now are back. Resources that the loan takes nothing of don't matter.
-    pub fn can_lend_beside<'s>(
-        &self,
-        node: NodeId,
-        shape: &Shape,
-        others: &(impl Iterator<Item = &'s Shape> + Clone),
-    ) -> bool {
+    pub fn can_lend_beside(&self, node: NodeId, shape: &Shape, others: &[&Shape]) -> bool {
         let up = |node: &&Node| node.standing == Standing::Up;
         let (Some(node), Some(near)) = (self.nodes.get(node.index()).filter(up), self.near()) else {
             return false;
         };
         shape.parts().all(|(resource, amount)| {
-            let beside = others.clone().flat_map(Shape::parts).filter(|(of, _)| *of == resource);
+            let beside = others.iter().flat_map(|other| other.parts()).filter(|(of, _)| *of == resource);
             let taken: u128 = beside.map(|(_, amount)| u128::from(amount)).sum();
             let taken = taken + u128::from(amount) + node.most_used(resource, near);
             taken <= u128::from(node.capacity(resource))

@@ -31,20 +31,45 @@ fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
 }
 
 /// The set-up that the figures are compared in: Poisson arrivals, exponential service of 4 s, facts every 5 s.
-fn study(policy: Policy, nodes: usize, processors: u64, load: f64, asks: &[u64]) -> Summary {
-    let study = Study {
-        policies: vec![policy],
-        nodes: nodes_of(nodes, processors, None),
-        facts_every: 5_000,
-        seeds: 10,
-    };
-    let all = nodes as u64 * processors;
-    let generated = Load { asks: asks.to_vec(), ..Load::new(2_000, all, load, 4_000) };
-    study.of(Some(load), &|seed| generated.trace(seed), &mut |_| {}).unwrap().remove(0)
+fn mean_response(policy: Policy, load: f64) -> f64 {
+    summary(policy, (8, 1), 10, &Load::new(2_000, 8, load, 4_000)).mean_response
 }
 
-fn mean_response(policy: Policy, load: f64) -> f64 {
-    study(policy, 8, 1, load, &[]).mean_response
+/// The wait of tasks of a minute that ask for 1, 2 or 4 processors.
+fn mean_wait(policy: Policy, nodes: usize, processors: u64) -> f64 {
+    let load = Load::new(20_000, nodes as u64 * processors, 0.8, 60_000);
+    summary(policy, (nodes, processors), 1, &Load { asks: vec![1_000, 2_000, 4_000], ..load }).mean_wait
+}
+
+fn summary(policy: Policy, (nodes, processors): (usize, u64), seeds: u64, load: &Load) -> Summary {
+    let nodes = nodes_of(nodes, processors, None);
+    let study = Study { policies: vec![policy], nodes, facts_every: 5_000, seeds };
+    study.of(Some(load.part), &|seed| load.trace(seed), &mut |_| {}).unwrap().remove(0)
+}
+
+/// The policies that place a task as soon as there is room for what it asks.
+const AT_ONCE: [Policy; 6] = [
+    Policy::Random,
+    Policy::LeastPressure,
+    Policy::Estimated,
+    Policy::TwoChoices,
+    Policy::Pack,
+    Policy::Spread,
+];
+
+#[test]
+fn the_default_is_close_to_the_best_whether_tasks_ask_for_processors_or_not() {
+    let best = |figure: &dyn Fn(Policy) -> f64| AT_ONCE.map(figure).into_iter().fold(f64::INFINITY, f64::min);
+    let default = Policy::default();
+    let nothing = |policy| mean_response(policy, 0.8);
+    assert!(nothing(default) <= 1.1 * best(&nothing), "tasks that ask for nothing");
+    for (nodes, processors) in [(32, 4), (8, 8)] {
+        let wait = |policy| mean_wait(policy, nodes, processors);
+        let ours = wait(default);
+        let best = best(&wait);
+        assert!(ours <= 1.1 * best, "{ours} and {best}: {nodes} nodes of {processors} processors");
+        assert!(ours < wait(Policy::Random) && ours < wait(Policy::Spread), "{ours}");
+    }
 }
 
 /// The policies that place a task as soon as there is room for what it asks.

@@ -111,7 +111,7 @@ impl Work for PlannerLoop {
         let displaced = self.plan.displace();
         let shared = Arc::clone(&self.shared);
         let placings = self.plan.decide(now, |number| shared.table(|table| table.get(number).cloned()));
-        self.shared.plan.store(Some(Arc::new(self.plan.cluster.outline())));
+        self.shared.plan.store(Some(Arc::new(self.plan.outline(&placings))));
         self.shared.plan_ready.ready();
         if !displaced.is_empty() {
             // Should it fail, whoever has to leave is found again.

@@ -35,7 +35,8 @@ impl KeptNode {
 
     /// The node has room for a request beside the task that waits for it, and beside those that came meanwhile.
     pub fn has_room_for(&self, cluster: &Cluster, request: &Request) -> bool {
-        let others = self.beside.iter().map(|beside| &beside.shape).chain([&self.request.shape]);
+        let others: Vec<&Shape> =
+            self.beside.iter().map(|beside| &beside.shape).chain([&self.request.shape]).collect();
         let leaves_processor = || {
             let expected: u64 = self.beside.iter().map(|beside| beside.weight).sum();
             let expected = expected.saturating_add(request.weight).saturating_add(self.request.weight);

@@ -7,6 +7,8 @@ pub mod dependency;
 pub mod document;
 pub mod fit;
 pub mod kept;
+pub mod obstacle;
+pub mod outline;
 pub mod planner;
 pub mod policy;
 pub mod pressure;

@@ -191,7 +191,7 @@ fn keep(
     let window = cluster.ledger.near()?;
     let suits = |id: NodeId| {
         cluster.node(id).is_some_and(|node| request.means(node))
-            && cluster.ledger.can_lend_beside(id, &request.shape, &[].into_iter())
+            && cluster.ledger.can_lend_beside(id, &request.shape, &[])
     };
     let was_kept = was_kept.filter(|kept| suits(kept.node));
     if let Some(kept) = was_kept.as_ref().filter(|kept| kept.task != task) {

@@ -129,9 +129,16 @@ pub fn score(question: &Question<'_>, cluster: &Cluster, node: &NodeView) -> Sco
             let pressure = node.pressure.estimate().map(|now| now.saturating_add(added));
             // Where nothing is measured, tasks take what they are expected to take.
             let is_busy = pressure.unwrap_or_else(|| node.fullness(question.weight) / 1000) > BUSY;
-            let fit = || if is_busy { FULL } else { FULL.saturating_sub(asked()) };
-            let left = if question.asks { fit() } else { 0 };
-            Score { left, ..by(pressure, node.tasks, lot) }
+            let by_pressure = by(pressure, node.tasks, lot);
+            if !question.asks {
+                by_pressure
+            } else if is_busy {
+                Score { left: FULL, ..by_pressure }
+            } else {
+                // Of equals always the first, so that the last ones stay empty for what is large.
+                let left = FULL.saturating_sub(asked());
+                Score { left, ..by(pressure, 0, node.id.index() as u64) }
+            }
         }
         // Fuller is better until it is full; then less is.
         Policy::Pack => {

@@ -21,7 +21,11 @@ pub const AGEING: Millis = 60_000;
 pub struct TaskNumber(pub u64);
 
 /// The place of a task in the order: the least is first.
-type Rank = (i128, TaskNumber);
+pub type Rank = (i128, TaskNumber);
+
+pub fn rank(task: TaskNumber, submitted_at: Millis, priority: i32) -> Rank {
+    (i128::from(submitted_at) - i128::from(priority) * i128::from(AGEING), task)
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Line {
@@ -36,6 +40,14 @@ pub(super) struct Waiting {
     pub task: TaskNumber,
     pub submitted_at: Millis,
     pub priority: i32,
+}
+
+/// The first task of a line, with the request of all in it.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub rank: Rank,
+    pub request: Request,
+    pub key: RequestKey,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -60,7 +72,7 @@ impl Queue {
         if self.ranks.contains_key(&task) {
             return;
         }
-        let rank = (i128::from(submitted_at) - i128::from(priority) * i128::from(AGEING), task);
+        let rank = rank(task, submitted_at, priority);
         let key = request.key();
         let line = self.lines.entry(key.clone()).or_insert_with(|| Line {
             request: request.clone(),
@@ -89,6 +101,17 @@ impl Queue {
         let heads = lines.filter_map(|(key, line)| Some((line.waiting.first_key_value()?, key, line)));
         let ((_, waiting), key, line) = heads.min_by_key(|((rank, _), ..)| **rank)?;
         Some((key, line, *waiting))
+    }
+
+    /// The first task of each line, in the order of the queue.
+    pub fn heads(&self) -> Vec<Head> {
+        let head = |(key, line): (&RequestKey, &Line)| {
+            let rank = *line.waiting.first_key_value()?.0;
+            Some(Head { rank, request: line.request.clone(), key: key.clone() })
+        };
+        let mut heads: Vec<Head> = self.lines.iter().filter_map(head).collect();
+        heads.sort_by_key(|head| head.rank);
+        heads
     }
 
     /// How many tasks with an equal request wait.

@@ -34,19 +34,20 @@ pub async fn capacity(service: ThinData<TaskService>) -> Result<HttpResponse, Fa
     let ready = |name: &str| {
         nodes.iter().any(|node| node.node_name.as_str() == name && node.state == NodeState::Ready)
     };
+    let cluster = &plan.cluster;
     let mut all: Vec<NodeCapacity> =
-        plan.nodes().map(|node| of_node(&plan, node, ready(&node.name), now)).collect();
+        cluster.nodes().map(|node| of_node(cluster, node, ready(&node.name), now)).collect();
     all.sort_by(|one, other| one.node.cmp(&other.node));
     Ok(HttpResponse::Ok().json(all))
 }
 
-fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool, now: Tick) -> NodeCapacity {
-    let standing = match plan.ledger.standing(node.id) {
+fn of_node(cluster: &Cluster, node: &NodeView, is_ready: bool, now: Tick) -> NodeCapacity {
+    let standing = match cluster.ledger.standing(node.id) {
         _ if !is_ready => Standing::Lost,
         standing => standing,
     };
-    let whole = plan.ledger.capacity(node.id);
-    let free = plan.ledger.idle(node.id);
+    let whole = cluster.ledger.capacity(node.id);
+    let free = cluster.ledger.idle(node.id);
     // Every resource of the node, also one that is used up.
     let free = whole.iter().map(|(resource, _)| (resource.as_str().to_owned(), free.get(resource))).collect();
     NodeCapacity {
@@ -54,7 +55,7 @@ fn of_node(plan: &Cluster, node: &NodeView, is_ready: bool, now: Tick) -> NodeCa
         standing: standing.to_string(),
         capacity: map(&whole),
         free,
-        awaited: map(&plan.ledger.awaited(node.id, now)),
+        awaited: map(&cluster.ledger.awaited(node.id, now)),
         tasks: node.tasks,
     }
 }

@@ -54,24 +54,22 @@ pub async fn submit(
         files::check(service.shared())?;
     }
     let (by, published_only) = (caller.to_string(), service.published_only());
+    let seen_by = scope.clone();
     let (named, is_new) = service.change(Submission { document, key, by, published_only, scope }).await?;
     let mut response = match is_new {
         true => HttpResponse::Created(),
         false => HttpResponse::Ok(),
     };
     response.insert_header((LOCATION, format!("/api/tasks/{}", named.id())));
-    let plan = service.shared().plan.load_full();
     // The tasks of an array are alike.
     let (record, first) = match &named {
-        Named::Task(task) => {
-            (views::whole_record(task, plan.as_deref(), service.shared()), Some(Arc::clone(task)))
-        }
+        Named::Task(task) => (views::whole_record(task, service.shared(), &seen_by), Some(Arc::clone(task))),
         Named::Array(array) => {
             let first = service.shared().loaded(|table| table.of_array(array).next().cloned())?;
             (views::of_array(service.shared(), array)?, first)
         }
     };
-    if let Some(hint) = first.and_then(|task| views::never_fits(&task, plan.as_deref())) {
+    if let Some(hint) = first.and_then(|task| views::never_fits(&task, service.shared())) {
         response.insert_header((HINT.clone(), hint));
     }
     Ok(response.json(record))

@@ -1,5 +1,6 @@
 //! Reads: of the published tasks, which are in memory; only what happened to a task is read from the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::ThinData;
@@ -74,7 +75,8 @@ pub async fn list(
     };
     // A watch that begins there misses nothing that this page does not have.
     let revision = shared.feed.newest();
-    let page = shared.loaded(|table| {
+    let mut listed = Vec::new();
+    let mut page = shared.loaded(|table| {
         let (mut page, mut bytes) = (TaskPage::default(), 0);
         let seen = |end| table.newest(of.start, end).filter(|task| scope.has(&task.document));
         for (looked_at, task) in seen(end).enumerate() {
@@ -86,6 +88,7 @@ pub async fn list(
                 let record = views::record(task);
                 bytes += serde_json::to_string(&record.document).map_or(0, |text| text.len());
                 page.tasks.push(record);
+                listed.push(Arc::clone(task));
             }
         }
         let last = page.next.as_deref().and_then(|id| table.named(id));
@@ -94,6 +97,9 @@ pub async fn list(
         }
         page
     })?;
+    for (record, task) in page.tasks.iter_mut().zip(&listed) {
+        record.waits = views::waits(task, shared, &scope);
+    }
     Ok(HttpResponse::Ok().insert_header((REVISION.clone(), revision)).json(page))
 }
 
@@ -142,8 +148,7 @@ pub async fn get(
     };
     let transitions = service.transitions(&task).await?;
     let outputs = service.outputs(&task).await?;
-    let plan = shared.plan.load_full();
-    let record = TaskRecord { transitions, outputs, ..views::whole_record(&task, plan.as_deref(), shared) };
+    let record = TaskRecord { transitions, outputs, ..views::whole_record(&task, shared, &scope) };
     Ok(HttpResponse::Ok().json(record))
 }
 

@@ -1,6 +1,7 @@
 //! Tasks and arrays as readers see them, and the reasons why they wait.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use estimand_api::duration::Span;
 use estimand_api::instant::to_rfc3339;
@@ -9,17 +10,19 @@ use estimand_api::promise::PromiseState;
 use estimand_api::task_record::TaskRecord;
 use serde_json::json;
 
-use crate::core::cluster::Cluster;
+use crate::core::Millis;
 use crate::core::fit::misfit;
+use crate::core::obstacle::{Obstacle, obstacle};
 use crate::core::promise::Promise;
-use crate::core::promises::Promises;
+use crate::core::queue::{TaskNumber, rank};
 use crate::core::state::State;
 use crate::plan::request_of;
+use crate::scope::Scope;
 use crate::shared::Shared;
 use crate::silences::Silence;
 use crate::storage::rows::instant;
 use crate::table::TaskTable;
-use crate::task::{Array, Task};
+use crate::task::{Array, Task, millis};
 
 /// A task in a list.
 pub fn record(task: &Task) -> TaskRecord {
@@ -51,11 +54,9 @@ pub fn record(task: &Task) -> TaskRecord {
 }
 
 /// The same with the reason why it waits, or why it is where it is.
-pub fn whole_record(task: &Task, plan: Option<&Cluster>, shared: &Shared) -> TaskRecord {
+pub fn whole_record(task: &Task, shared: &Shared, scope: &Scope) -> TaskRecord {
     let why = task.why.as_deref().map(|why| json!(why));
-    let silence = task.station().and_then(|station| shared.silences().of(&station));
-    let waits = shared.table(|table| waits(task, plan, &table.promises, silence));
-    TaskRecord { why, waits, ..record(task) }
+    TaskRecord { why, waits: waits(task, shared, scope), ..record(task) }
 }
 
 /// An array, as the sum of its tasks; none if it was deleted meanwhile. It is over when they all are, and then in the worst
@@ -99,16 +100,14 @@ pub fn of_array(shared: &Shared, array: &Array) -> Result<TaskRecord, Problem> {
     record.ok_or_else(|| Problem::not_found(format!("array `{}` was deleted", array.id)))
 }
 
-/// Why it is not placed; none if it does not wait for a node.
-pub fn waits(
-    task: &Task,
-    plan: Option<&Cluster>,
-    promises: &Promises,
-    silence: Option<Silence>,
-) -> Option<String> {
+/// The reason why a task is not placed; none if it does not wait for a node.
+pub fn waits(task: &Task, shared: &Shared, scope: &Scope) -> Option<String> {
     match task.state() {
         State::Queued => {}
-        State::Lost => return Some(waits_for_node(task, silence)),
+        State::Lost => {
+            let silence = task.station().and_then(|station| shared.silences().of(&station));
+            return Some(waits_for_node(task, silence));
+        }
         _ => return None,
     }
     if !task.progress.awaits.is_empty() {
@@ -117,20 +116,19 @@ pub fn waits(
         return Some(format!("it comes after {}, which {verb} not over", awaited.join(", ")));
     }
     if let Some(id) = &task.document.promise {
-        return Some(waits_for_promise(promises.find(id).map(|promise| &**promise), id));
+        let text = |promise: Option<&Arc<Promise>>| waits_for_promise(promise.map(|promise| &**promise), id);
+        return Some(shared.table(|table| text(table.promises.find(id))));
     }
-    let Some(cluster) = plan else { return Some("the nodes are not known yet".to_owned()) };
-    let request = request_of(task);
-    Some(match misfit(cluster, &request) {
-        Some(misfit) => format!("it fits on no node: it {misfit}"),
-        None if task.progress.not_before.is_some() => {
-            "it failed, and is tried again after a pause (`notBefore`)".to_owned()
-        }
-        None => {
-            let fitting = cluster.nodes().filter(|node| request.means(node)).count();
-            let asked = &request.amounts;
-            format!("no node has room now: it needs {asked}, and {fitting} have such labels")
-        }
+    let Some(plan) = shared.plan.load_full() else { return Some("the nodes are not known yet".to_owned()) };
+    let rank = rank(task.number, millis(task.submitted_at), task.document.priority);
+    let obstacle = obstacle(&plan, &request_of(task), rank);
+    let now = millis(shared.clock.now_micros());
+    let pause = task.progress.not_before.filter(|not_before| *not_before > now);
+    Some(match (obstacle, pause) {
+        (Some(Obstacle::Misfit(misfit)), _) => Obstacle::Misfit(misfit).text(|_| None),
+        (_, Some(not_before)) => format!("it is tried again after a pause, at {}", instant_text(not_before)),
+        (Some(obstacle), None) => shared.table(|table| obstacle.text(|number| id_of(table, scope, number))),
+        (None, None) => "it is about to be placed".to_owned(),
     })
 }
 
@@ -151,11 +149,19 @@ fn waits_for_node(task: &Task, silence: Option<Silence>) -> String {
     }
 }
 
+/// The id of a task that the reader may see.
+fn id_of(table: &TaskTable, scope: &Scope, number: TaskNumber) -> Option<String> {
+    table.get(number).filter(|task| scope.has(&task.document)).map(|task| task.id.clone())
+}
+
+fn instant_text(at: Millis) -> String {
+    to_rfc3339(i64::try_from(at).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
+}
+
 fn waits_for_promise(promise: Option<&Promise>, id: &str) -> String {
     match promise {
         Some(promise) if promise.state == PromiseState::Promised => {
-            let at = i64::try_from(promise.from).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-            format!("its promise `{id}` begins at {}", to_rfc3339(at))
+            format!("its promise `{id}` begins at {}", instant_text(promise.from.saturating_mul(1000)))
         }
         Some(promise) if promise.is_live() => {
             let nodes = promise.units.join("`, `");
@@ -168,9 +174,10 @@ fn waits_for_promise(promise: Option<&Promise>, id: &str) -> String {
 }
 
 /// The reason why no node of the cluster can ever take it.
-pub fn never_fits(task: &Task, plan: Option<&Cluster>) -> Option<String> {
+pub fn never_fits(task: &Task, shared: &Shared) -> Option<String> {
     if task.document.promise.is_some() {
         return None;
     }
-    misfit(plan?, &request_of(task)).map(|misfit| format!("it waits: it {misfit}"))
+    let plan = shared.plan.load_full()?;
+    misfit(&plan.cluster, &request_of(task)).map(|misfit| format!("it waits: it {misfit}"))
 }

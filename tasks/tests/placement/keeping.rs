@@ -1,6 +1,11 @@
 //! A node is kept for a task that waits too long: it gets its room in the end, and what fits beside it is not kept out.
 
+use std::collections::BTreeSet;
+
+use estimand_tasks::core::obstacle::{Obstacle, obstacle};
+use estimand_tasks::core::outline::PlanOutline;
 use estimand_tasks::core::planner::PATIENCE;
+use estimand_tasks::core::queue::rank;
 
 use super::*;
 
@@ -93,4 +98,55 @@ fn processors_are_kept_for_a_policy_that_waits_for_one() {
     running[..4].iter().for_each(|ended| end(&mut cluster, ended, PATIENCE));
     let next = place_waiting(&mut cluster, &mut queue, PATIENCE + 1, 0);
     assert_eq!(names(&next), [(4, "n0"), (8, "n0")]);
+}
+
+proptest! {
+    /// However many small tasks come, the oldest has room as soon as those that ran when its node was kept have ended. And
+    /// nothing waits that fits beside it.
+    #[test]
+    fn the_oldest_gets_its_node_in_the_end(
+        small in proptest::collection::vec((0..4_u64, 0..7_usize, 1..6_u64), 120),
+        size in 3..5_u64,
+        which in 0..7_usize,
+    ) {
+        const MINUTE: u64 = 60_000;
+        const LONGEST: u64 = 5;
+        let (mut cluster, mut queue) = (cluster(&[4, 4]), Queue::default());
+        let mut running: Vec<(u64, Decision)> = Vec::new();
+        let mut waiting: Vec<(TaskNumber, u64, Request)> = Vec::new();
+        let oldest = TaskNumber(0);
+        let mut placed_at = None;
+        for (step, tasks) in small.chunks(4).enumerate() {
+            let (step, now) = (step as u64, step as u64 * MINUTE);
+            let (ended, still): (Vec<_>, Vec<_>) = running.into_iter().partition(|(until, _)| *until <= step);
+            ended.iter().for_each(|(_, decision)| end(&mut cluster, decision, now));
+            running = still;
+            for (place, (cpu, policy, _)) in tasks.iter().enumerate() {
+                let request = request(&mut cluster, 1000 * cpu, Policy::ALL[*policy]);
+                waiting.push((TaskNumber(1 + step * 4 + place as u64), now, request));
+            }
+            if step == 1 {
+                waiting.push((oldest, now - MINUTE, request(&mut cluster, 1000 * size, Policy::ALL[which])));
+            }
+            for (task, submitted_at, request) in &waiting {
+                queue.push(*task, *submitted_at, 0, request);
+            }
+            for decision in place_waiting(&mut cluster, &mut queue, now, 1) {
+                waiting.retain(|(task, ..)| *task != decision.task);
+                placed_at = placed_at.or((decision.task == oldest).then_some(step));
+                let length = small[decision.task.0 as usize % small.len()].2;
+                running.push((step + length, decision));
+            }
+            let plan = PlanOutline::new(&cluster, &queue, BTreeSet::new());
+            for (task, submitted_at, request) in &waiting {
+                let obstacle = obstacle(&plan, request, rank(*task, *submitted_at, 0));
+                prop_assert!(obstacle.is_some(), "{task:?} waits, and there is room for it");
+                let kept = matches!(obstacle, Some(Obstacle::Kept { .. }));
+                let takes_nothing = request.amounts.is_empty() && Policy::ALL[which] != Policy::Queue;
+                prop_assert!(!kept || !takes_nothing || placed_at.is_some(), "{task:?} fits beside it");
+            }
+        }
+        let placed_at = placed_at.expect("the oldest waits for ever");
+        prop_assert!(placed_at <= PATIENCE / MINUTE + LONGEST, "placed after {placed_at} minutes");
+    }
 }

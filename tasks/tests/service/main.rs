@@ -12,6 +12,7 @@ mod outages;
 mod outputs;
 mod promises;
 mod support;
+mod waits;
 
 use estimand_testkit::wait;
 use serde_json::{Value, json};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::DataName;
-use estimand_api::task_record::TaskRecord;
 use estimand_client::{Client, Credentials, Error, Health, Options, Query, TaskQuery, is_here};
 use estimand_pki::Certificate;
 use serde_json::json;
@@ -246,22 +245,10 @@ async fn of_cluster(session: &Session, seen: &[ServiceSeen]) -> Result<Vec<Findi
         (Err(error), _) | (_, Err(error)) => vec![Finding::not_checked("names", error.to_string())],
     });
     all.extend(match tasks {
-        Ok(page) => cluster::of_tasks(&with_reasons(&client, page.tasks).await),
+        Ok(page) => cluster::of_tasks(&page.tasks),
         Err(error) => vec![Finding::not_checked("tasks", error.to_string())],
     });
     Ok(all)
-}
-
-/// A page of tasks does not say why each waits; one that cannot be asked for any more does not.
-async fn with_reasons(client: &Client, tasks: Vec<TaskRecord>) -> Vec<TaskRecord> {
-    let mut all = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        match task.waits.is_none() && !task.is_array() {
-            true => all.push(client.task(&task.id, Duration::ZERO).await.unwrap_or(task)),
-            false => all.push(task),
-        }
-    }
-    all
 }
 
 /// Those of the names that have values.

@@ -1,5 +1,8 @@
 //! `tasks list` and `tasks show`.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
 use estimand_api::task::TaskEnding;
@@ -7,13 +10,15 @@ use estimand_api::task_record::{TaskRecord, TaskTransition};
 use estimand_client::TaskQuery;
 use serde_json::Value;
 
-use std::time::Duration;
-
 use crate::arguments::tasks::ListTasksArgs;
 use crate::commands::Session;
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
+
+/// How many reasons are shown below a list, and how many tasks are named for each.
+const MAX_REASONS: usize = 5;
+const MAX_NAMED: usize = 3;
 
 pub async fn list(session: &mut Session, args: &ListTasksArgs) -> Result<(), Failure> {
     let query = TaskQuery {
@@ -33,11 +38,31 @@ pub async fn list(session: &mut Session, args: &ListTasksArgs) -> Result<(), Fai
         return Ok(());
     }
     session.out.table(&table(&page.tasks, Utc::now()))?;
+    session.out.flush()?;
+    reasons(&page.tasks).iter().for_each(|reason| remark(reason));
     if page.next.is_some() {
-        session.out.flush()?;
         remark("there are older ones: --limit shows more");
     }
     Ok(())
+}
+
+/// The reasons why tasks wait, each with the tasks that it holds for.
+fn reasons(tasks: &[TaskRecord]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for task in tasks {
+        if let Some(waits) = &task.waits {
+            reasons.entry(waits).or_default().push(&task.id);
+        }
+    }
+    let line = |(waits, ids): (&&str, &Vec<&str>)| {
+        let verb = if ids.len() == 1 { "waits" } else { "wait" };
+        format!("{} {verb}: {waits}", words::some_of(ids, MAX_NAMED))
+    };
+    let mut lines: Vec<String> = reasons.iter().take(MAX_REASONS).map(line).collect();
+    if reasons.len() > MAX_REASONS {
+        lines.push("others wait, too: `estimand tasks show` has the reason of each".to_owned());
+    }
+    lines
 }
 
 fn table(tasks: &[TaskRecord], now: DateTime<Utc>) -> Table {

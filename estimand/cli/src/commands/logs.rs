@@ -28,11 +28,12 @@ pub async fn logs(session: &mut Session, args: &LogsArgs) -> Result<(), Failure>
         true if args.follow => instances.iter().try_for_each(|instance| session.out.compact(instance))?,
         true => session.out.pretty(&instances)?,
     }
-    if instances.is_empty() && !session.out.json {
-        if let Some(registered) = found(session.client.registration(&args.name).await)? {
-            let why = absence::nowhere(session, &registered.registration, args.node.as_ref()).await;
-            remark(&format!("`{}` has written nothing: {why}", args.name));
-        }
+    if instances.is_empty()
+        && !session.out.json
+        && let Some(registered) = found(session.client.registration(&args.name).await)?
+    {
+        let why = absence::nowhere(session, &registered.registration, args.node.as_ref()).await;
+        remark(&format!("`{}` has written nothing: {why}", args.name));
     }
     match args.follow {
         true => follow(session, args, Follower::from(instances)).await,

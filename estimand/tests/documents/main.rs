@@ -18,7 +18,7 @@ mod page;
 mod shell;
 
 use page::Page;
-use shell::Shell;
+use shell::{Home, Shell};
 
 const BIN: &str = env!("CARGO_BIN_EXE_estimand");
 const README_LINES: usize = 150;
@@ -30,16 +30,31 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Types all commands of a page, one after another, in one shell.
+/// Types all commands of a page, one after another, in one shell and a new home folder.
 #[track_caller]
 fn check(name: &str) {
+    type_page(name, &Home::new(&root(), Path::new(BIN)));
+}
+
+/// Types all commands of a page in a shell that ends with what it has started, as a reader does before the next page.
+#[track_caller]
+fn type_page(name: &str, home: &Home) {
     let page = Page::read(&root().join(name));
     assert!(!page.commands.is_empty(), "{name} has no commands");
-    let mut shell = Shell::start(&root(), Path::new(BIN));
+    let mut shell = Shell::start(home);
     for command in &page.commands {
         if let Err(difference) = shell.check(command) {
             panic!("{name}, line {}:\n{difference}", command.line);
         }
+    }
+}
+
+/// A reader has one home: what a page registers, binds and stores is still there for the next one.
+#[test]
+fn readme_tutorial_and_guides_are_typed_one_after_the_other_in_one_home() {
+    let home = Home::new(&root(), Path::new(BIN));
+    for page in ["README.md"].iter().chain(guides::TYPED) {
+        type_page(page, &home);
     }
 }
 

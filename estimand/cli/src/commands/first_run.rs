@@ -1,5 +1,6 @@
 //! The first run of what was registered: `register` waits for it for a moment, and shows its value or its failure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
@@ -8,7 +9,7 @@ use estimand_api::problem::shorten;
 use estimand_api::registration::{RegistrationRecord, Timing};
 use estimand_api::slot::Instance;
 use estimand_api::value::Value;
-use estimand_client::Query;
+use estimand_client::{Client, Error, Options, Query};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::list::{SharedReason, by_nodes};
@@ -19,6 +20,8 @@ use crate::output::table::{Cell, Tone};
 
 /// A longer first run is not waited for.
 const WITHIN: Duration = Duration::from_secs(10);
+/// The words for what did not come in that time.
+const LATE: &str = "nothing within 10 s";
 /// For the answer to the last look.
 const GRACE: Duration = Duration::from_secs(1);
 /// Between two looks.
@@ -30,6 +33,8 @@ const MOST: usize = 5;
 struct Outcome {
     instances: Vec<Instance>,
     values: Vec<Value>,
+    /// The nodes that have had a good run and whose value is not with its readers yet.
+    late: BTreeSet<NodeName>,
     /// Each instance has run, or cannot.
     settled: bool,
 }
@@ -40,36 +45,38 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
     if registered.registration.paused || matches!(registered.registration.timing, Timing::Cron(_)) {
         return Ok(());
     }
+    let client = session.client_with(&Options { attempts: 1, ..Options::default() })?;
     let end = Instant::now() + WITHIN;
-    let outcome = loop {
-        let Ok(seen) = timeout_at(end + GRACE, look(session, registered)).await else {
-            let name = &registered.registration.data_name;
-            remark(&format!("the services do not tell of its first run; `estimand list {name}` does later"));
-            return Ok(());
-        };
-        // Where no manager answers the registration is all that is known.
-        let Some(outcome) = seen else { return Ok(()) };
-        if outcome.settled || Instant::now() >= end {
-            break outcome;
+    let mut seen = None;
+    while seen.as_ref().is_none_or(|outcome: &Outcome| !outcome.settled) && Instant::now() < end {
+        match timeout_at(end + GRACE, look(&client, registered)).await {
+            Ok(Ok(outcome)) => seen = Some(outcome),
+            // Where no manager is, or it tells others only, the registration is all that is known.
+            Ok(Err(Error::Problem(problem))) if problem.status != 503 => return Ok(()),
+            Ok(Err(_)) | Err(_) => {}
         }
-        if outcome.instances.is_empty()
+        if seen.as_ref().is_some_and(|outcome| outcome.instances.is_empty())
             && let Some(nodes) = shortage::nodes(session).await
             && let Some(reason) = shortage::reason(&registered.registration, &nodes)
         {
             remark(&format!("it runs nowhere so far: {reason}"));
             return Ok(());
         }
-        sleep(PAUSE).await;
-    };
-    if outcome.instances.is_empty() {
-        remark("its nodes have not been told of it yet");
+        if seen.as_ref().is_none_or(|outcome| !outcome.settled) {
+            sleep(PAUSE).await;
+        }
     }
-    print(session, registered, &outcome)
+    match seen {
+        Some(outcome) if !outcome.instances.is_empty() => return print(session, registered, &outcome),
+        Some(_) => remark(&format!("{LATE}: its nodes have not been told of it yet")),
+        None => remark(&format!("{LATE}: the services do not say how it runs")),
+    }
+    Ok(())
 }
 
-async fn look(session: &Session, registered: &RegistrationRecord) -> Option<Outcome> {
+async fn look(client: &Client, registered: &RegistrationRecord) -> Result<Outcome, Error> {
     let (registration, version) = (&registered.registration, registered.version);
-    let mut instances = absence::instances(session, &registration.data_name, None).await?;
+    let mut instances = client.instances(Some(&registration.data_name), None).await?;
     // A node that is lost was so before, and says nothing of the run.
     instances.retain(|instance| {
         let knows = instance.registered.is_some_and(|known| known >= version);
@@ -77,26 +84,28 @@ async fn look(session: &Session, registered: &RegistrationRecord) -> Option<Outc
     });
     let ran = |instance: &&Instance| is_good(instance, version);
     let good: Vec<&NodeName> = instances.iter().filter(ran).map(|instance| &instance.node_name).collect();
-    let (mut values, _) = session.client.values(&Query::of(registration.data_name.clone())).await.ok()?;
+    let (mut values, _) = client.values(&Query::of(registration.data_name.clone())).await?;
     let speaks = registration.answers_for_others();
     values.retain(|value| speaks && !good.is_empty() || good.contains(&&value.node_name));
-    drop_older(session, version, &mut values).await;
+    drop_older(client, version, &mut values).await;
     // The value of a run is with its readers a moment after the news of the run.
-    let delivered = if speaks { !values.is_empty() || good.is_empty() } else { values.len() == good.len() };
+    let has_value =
+        |node: &NodeName| speaks && !values.is_empty() || values.iter().any(|value| value.node_name == *node);
+    let late: BTreeSet<NodeName> = good.into_iter().filter(|node| !has_value(node)).cloned().collect();
     let settled = !instances.is_empty()
-        && delivered
+        && late.is_empty()
         && instances.iter().all(|instance| is_good(instance, version) || cannot(instance, version));
-    Some(Outcome { instances, values, settled })
+    Ok(Outcome { instances, values, late, settled })
 }
 
 /// Drops the values of an older version, as far as they would be shown.
-async fn drop_older(session: &Session, version: u64, values: &mut Vec<Value>) {
+async fn drop_older(client: &Client, version: u64, values: &mut Vec<Value>) {
     if version == 1 {
         return;
     }
     for place in (0..values.len().min(MOST)).rev() {
         let Value { data_name, node_name, .. } = &values[place];
-        let explained = session.client.explain(data_name, node_name).await.ok().flatten();
+        let explained = client.explain(data_name, node_name).await.ok().flatten();
         let of = explained.and_then(|value| value.provenance?.get("version")?.as_u64());
         if of.is_none_or(|of| of < version) {
             values.remove(place);
@@ -138,9 +147,12 @@ fn print(session: &mut Session, registered: &RegistrationRecord, outcome: &Outco
         let note = one.status.note.as_deref().unwrap_or("there is nothing to measure");
         one.is_absent().then(|| format!("n/a: {note}"))
     });
-    let pending = by_nodes(&outcome.instances, MOST, |one| {
-        (!is_good(one, version) && !cannot(one, version)).then(|| absence::told(one))
-    });
+    let pending =
+        by_nodes(&outcome.instances, MOST, |one| match is_good(one, version) || cannot(one, version) {
+            false => Some(format!("{LATE}: {}", absence::told(one))),
+            true if outcome.late.contains(&one.node_name) => Some(format!("{LATE}: its value is on the way")),
+            true => None,
+        });
     let reasons = [(troubles, Tone::Bad), (absent, Tone::Plain), (pending, Tone::Warning)];
     for (SharedReason { nodes, reason }, tone) in
         reasons.into_iter().flat_map(|(all, tone)| all.into_iter().map(move |one| (one, tone)))

@@ -158,7 +158,7 @@ proptest! {
         let goods = [("cpu", cpu, 1, 1_000), ("memory", memory, 1 << 20, 1_024), ("disk", disk, 1, 1)];
         prop_assume!(goods.iter().any(|(_, (amount, _), ..)| *amount > 0));
         let floors = goods.iter().map(|(name, (_, price), ..)| ((*name).to_owned(), Money::microcredits(*price)));
-        let settings = Settings { slot, horizon: slots, floors: floors.collect(), celery: None };
+        let settings = Settings { slot, horizon: slots, floors: floors.collect(), ..Settings::default() };
         let all = |(name, (amount, _), unit, _): &(&str, (u64, u64), u64, u64)| ((*name).to_owned(), amount * unit * width);
         let capacity: BTreeMap<String, u64> = goods.iter().map(all).collect();
         let free = capacity.iter().map(|(name, amount)| (name.clone(), vec![*amount; slots as usize])).collect();

@@ -72,29 +72,6 @@ fn the_default_is_close_to_the_best_whether_tasks_ask_for_processors_or_not() {
     }
 }
 
-/// The policies that place a task as soon as there is room for what it asks.
-const AT_ONCE: [Policy; 6] = [
-    Policy::Random,
-    Policy::LeastPressure,
-    Policy::Estimated,
-    Policy::TwoChoices,
-    Policy::Pack,
-    Policy::Spread,
-];
-
-#[test]
-fn the_default_is_close_to_the_best_whether_tasks_ask_for_processors_or_not() {
-    let best = |figure: &dyn Fn(Policy) -> f64| AT_ONCE.map(figure).into_iter().fold(f64::INFINITY, f64::min);
-    let default = Policy::default();
-    let nothing = |policy| mean_response(policy, 0.8);
-    assert!(nothing(default) <= 1.1 * best(&nothing), "tasks that ask for nothing");
-    for (nodes, processors) in [(32, 4), (8, 8)] {
-        let wait = |policy| study(policy, nodes, processors, 0.8, &[1_000, 2_000, 4_000]).mean_wait;
-        let (ours, best) = (wait(default), best(&wait));
-        assert!(ours <= 1.1 * best, "{ours} and {best}: {nodes} nodes of {processors} processors");
-    }
-}
-
 #[test]
 fn the_estimate_is_ahead_of_what_was_measured_elsewhere() {
     for (load, random_elsewhere, corrected_elsewhere) in [(0.5, 7.8, 4.7), (0.8, 18.1, 7.0), (0.9, 30.9, 9.4)]

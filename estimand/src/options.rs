@@ -65,7 +65,7 @@ pub struct Eureka {
     pub advertise: Option<String>,
 }
 
-/// What an operator says of all tasks.
+/// The operator's terms for all tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskTerms {
     /// A task with an image that is not published is refused.

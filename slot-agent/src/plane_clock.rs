@@ -74,7 +74,8 @@ impl PlaneClock {
 
     /// By how much this machine's clock is ahead of the manager's, in microseconds; none: that is not known yet.
     pub fn ahead(&self) -> Option<i64> {
-        let (wall, steady) = (self.machine.now_micros(), self.machine.steady_micros());
+        let wall = self.machine.now_micros();
+        let steady = self.machine.steady_micros();
         self.learned().best.map(|best| wall - (best.base + steady))
     }
 
@@ -112,7 +113,8 @@ fn plane(learned: &Learned, wall: i64, steady: i64) -> i64 {
 
 impl Clock for PlaneClock {
     fn now_micros(&self) -> i64 {
-        let (wall, steady) = (self.machine.now_micros(), self.machine.steady_micros());
+        let wall = self.machine.now_micros();
+        let steady = self.machine.steady_micros();
         plane(&self.learned(), wall, steady)
     }
 

@@ -39,7 +39,7 @@ pub struct Look<'a> {
 /// The silence of a station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silence {
-    /// Nothing runs there any more, says its agent.
+    /// The agent said that it leaves, when no task ran there any more.
     pub left: bool,
     /// For how long it is certain; none if that is counted from a later look on.
     pub certain: Option<Duration>,
@@ -93,7 +93,7 @@ impl Silences {
 }
 
 impl Silence {
-    /// Nothing of a task with a lease of this length runs there any more. Without a length it has the slots' lease, which is over
+    /// A task with a lease of this length cannot run there any more. Without a length it has the slots' lease, which is over
     /// when the node is lost.
     pub fn ends(&self, lease_ms: Option<u64>) -> bool {
         let Some(lease) = lease_ms.map(Duration::from_millis) else { return true };
@@ -146,7 +146,7 @@ fn begin(look: &Look<'_>) -> Option<CountStart> {
     Some(CountStart { leadership, at: look.answered, at_us: look.answered_us, certain: Duration::ZERO })
 }
 
-/// What was answered is true since before it was asked for, and not longer.
+/// An answer is true from before it was asked for, and not longer.
 fn go_on(look: &Look<'_>, since: CountStart) -> Option<CountStart> {
     match look.after {
         Some(epoch) if epoch != since.leadership => begin(look),

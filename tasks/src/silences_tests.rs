@@ -46,7 +46,8 @@ impl Looks {
 
 #[test]
 fn a_lease_is_over_when_its_length_has_passed_since_the_first_look_that_was_certain() {
-    let (mut looks, lost) = (Looks::new(), node(LOST, Some("a"), false));
+    let mut looks = Looks::new();
+    let lost = node(LOST, Some("a"), false);
     assert_eq!(looks.take((0, 0), &[node(("ready", LOST.1), Some("a"), false)], None), None);
     assert_eq!(looks.certain(1, &lost), None, "which manager that was is not known before the next");
     assert_eq!(looks.certain(2, &lost), Some(0));

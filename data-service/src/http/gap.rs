@@ -58,7 +58,9 @@ pub fn gap(
 ) -> Option<String> {
     let mut there = nodes(snapshot, now).peekable();
     let serves_some = there.peek().is_some();
-    let (mut before, mut missing, mut named) = (0, 0, Vec::new());
+    let mut before = 0;
+    let mut missing = 0;
+    let mut named = Vec::new();
     for node in until_now.into_iter().flat_map(|served| nodes(snapshot, served)) {
         while there.next_if(|other| *other < node).is_some() {}
         before += 1;

@@ -229,7 +229,8 @@ impl UpArgs {
             true => None,
             false => Some(node.options(service.data_dir().join("agent"))?),
         };
-        let (agent, terms) = (agent.map(Box::new), terms.terms());
+        let agent = agent.map(Box::new);
+        let terms = terms.terms();
         let (files, sale) = (files.files, sale.sale()?);
         Ok((service, Parts::All { agent, defaults, files, terms, sale }))
     }

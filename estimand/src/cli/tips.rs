@@ -11,7 +11,7 @@ const ELSEWHERE: &[(&str, &[&str], &str)] = &[(
     "`estimand tasks submit` takes the same options and returns at once; `estimand tasks logs --follow ID` shows what it writes",
 )];
 
-/// The same refusal; an unknown word or option is told where it belongs.
+/// The refusal with a tip: where an unknown word or option belongs.
 pub fn with_tip(mut error: clap::Error, command: &Command, words: &[String]) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

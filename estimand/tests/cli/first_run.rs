@@ -1,4 +1,4 @@
-//! What a user sees first: the first run of what was registered, why something runs nowhere, values that are waited for, and
+//! The first sight of a user: the first run of what was registered, why something runs nowhere, values that are waited for, and
 //! what no node has.
 
 use std::io::Read as _;

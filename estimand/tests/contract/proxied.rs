@@ -42,7 +42,8 @@ fn inflated(answer: &Response) -> Vec<u8> {
 }
 
 fn what_came_by_a_proxy_is_not_of_this_machine(target: &Target) {
-    let (path, nobody) = ("/api/data?dataName=*", nobody(&target.data));
+    let path = "/api/data?dataName=*";
+    let nobody = nobody(&target.data);
     nobody.get(path).expect_status(200);
     for header in [("X-Forwarded-For", "192.0.2.7"), ("Forwarded", "for=192.0.2.7"), ("Via", "1.1 proxy")] {
         let refused = problem(&nobody.request("GET", path, &[header], b""), 401);
@@ -111,7 +112,8 @@ fn events_are_compressed_one_by_one(target: &Target) {
     // As nginx asks, unless it is told otherwise: so the body has no chunks.
     let mut stream = TcpStream::connect(&target.data_address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let (path, host) = (format!("/api/data/watch?dataName={name}"), &target.data_address);
+    let path = format!("/api/data/watch?dataName={name}");
+    let host = &target.data_address;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept-Encoding: gzip\r\n\r\n").unwrap();
     let mut stream = BufReader::new(stream);
     let mut head = String::new();

@@ -140,7 +140,7 @@ fn clients_of_version_1_write_and_find_a_server(target: &Target) {
     wrong_field(&write("precision=s", "m,host=n1 x=1"), "db");
     wrong_field(&write(&format!("db={database}&precision=d"), "m,host=n1 x=1"), "precision");
     unknown_input(&write(&format!("db={database}&p=secret"), "m,host=n1 x=1"), "p", "precision");
-    // Whoever looks for a server shows nothing.
+    // A client that looks for a server shows no token.
     let nobody = Http::new(&format!("http://{}", target.data.authority())).showing(None);
     for method in ["GET", "HEAD"] {
         let pong = nobody.request(method, "/ping", &[], b"").expect_status(204);

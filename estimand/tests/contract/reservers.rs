@@ -63,7 +63,8 @@ fn a_user_keeps_no_node_from_others_for_nothing(target: &Target) {
     let send = |http: &Http, path: &str, body: &Value| http.send_json("POST", path, body);
     let asks = |resources: Value| all.document(&json!({ "resources": resources, "dryRun": true }));
     let item = |resources: Value| json!({ "resources": resources, "duration": 60, "class": all.node.node });
-    let (alice, places) = (&all.alice, json!({ "tasks": 255 }));
+    let alice = &all.alice;
+    let places = json!({ "tasks": 255 });
     let list = json!({ "allOrNone": [item(json!({ "cpu": 1 })), item(places.clone())], "value": 30 });
     for (http, path, body, field) in [
         (&alice.reservations, "/api/reservations", asks(places.clone()), "resources.tasks"),
@@ -80,7 +81,8 @@ fn a_user_keeps_no_node_from_others_for_nothing(target: &Target) {
     };
     // An operator may ask for places, and pays for them as for the rest of the node.
     let small = json!({ "resources": { "cpu": 0.001 }, "width": 255, "dryRun": true });
-    let (many_places, many_units) = (price(&asks(places)), price(&all.document(&small)));
+    let many_places = price(&asks(places));
+    let many_units = price(&all.document(&small));
     // The node has four processors.
     let most = price(&asks(json!({ "cpu": 3.9 })));
     assert!(many_places > most && many_units > most, "{many_places} and {many_units} beside {most}");

@@ -241,7 +241,9 @@ fn a_gap_is_said(target: &Target) {
 }
 
 fn a_swap_that_would_serve_nothing_needs_force(target: &Target) {
-    let (stable, load, objects) = (target.name("capability"), target.name("load"), target.name("objects"));
+    let stable = target.name("capability");
+    let load = target.name("load");
+    let objects = target.name("objects");
     target.write(&objects, "n1", json!({"value": 1}));
     let refused = |name: &str, body: &Value, says: &[&str]| {
         let problem = problem(&put(target, name, body), 409);
@@ -263,7 +265,7 @@ fn a_swap_that_would_serve_nothing_needs_force(target: &Target) {
     refused(&stable, &json!({"to": slip}), &[&slip, &stable, "2 nodes", &is_it, "`force`"]);
     refused(&stable, &json!({"to": objects, "field": "/missing"}), &[&objects, "/missing", "2 nodes"]);
     assert_eq!(target.values(&format!("dataName={stable}")), [1, 2]);
-    // What is so already, and what is wrong for another reason, is answered as before.
+    // A binding that is so already, and one that is wrong for another reason, is answered as before.
     put(target, &stable, &json!({"to": load})).expect_status(200);
     let elsewhere = problem(&put(target, &stable, &json!({"to": slip, "from": objects})), 409);
     assert_eq!(elsewhere["type"], "conflict", "{elsewhere}");

@@ -98,7 +98,7 @@ fn what_was_assigned_before_the_lease_began_is_begun_when_it_is_said_again() {
     node.end();
 }
 
-/// Of two lengths each ends its own task, whether or not the agent lives.
+/// Leases of two lengths each end their own task, whether or not the agent lives.
 #[test]
 fn a_lease_of_its_own_outlives_that_of_slots_and_ends_then() {
     let mut node = Node::start("lease-own");

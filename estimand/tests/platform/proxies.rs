@@ -104,7 +104,8 @@ fn until_said(stream: &mut Child, beginnings: &[&str], mut then: impl FnMut(usiz
 }
 
 fn is_told_from_this_machine_and_hands_all_on(kind: Kind, language: &str) {
-    let (service, pki) = (service(), certificate());
+    let service = service();
+    let pki = certificate();
     let front = Front::documented(kind, language, &service, pki.path());
     for (path, status) in [("/healthz", 200), ("/", 200), ("/api/data?dataName=load", 401), ("/metrics", 401)]
     {

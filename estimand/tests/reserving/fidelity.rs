@@ -56,7 +56,8 @@ fn demand() -> Vec<(usize, Job)> {
 
 /// The grant of each job, and the slots of units that all have.
 fn simulate(jobs: &[(usize, Job)]) -> (Vec<Option<Grant>>, u64) {
-    let (floor, ceiling) = (Rate::microcredits(FLOOR), Rate::microcredits(1_000 * FLOOR));
+    let floor = Rate::microcredits(FLOOR);
+    let ceiling = Rate::microcredits(1_000 * FLOOR);
     let terms = Terms { capacity: UNITS, floor, ceiling };
     let (mut grants, mut allocated) = (vec![None; jobs.len()], 0);
     for node in 0..NODES {

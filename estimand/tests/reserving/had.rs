@@ -17,7 +17,9 @@ fn millis(instant: &Value) -> u64 {
 fn record(plane: &Plane, task: &str, window: (u64, u64)) -> (u64, u64) {
     let task = plane.http.get(&format!("/api/tasks/{task}")).expect_status(200).json();
     let within = |at: u64| at.clamp(window.0 * 1_000, window.1 * 1_000);
-    let (mut had, mut begun, mut first) = (0, None, None);
+    let mut had = 0;
+    let mut begun = None;
+    let mut first = None;
     for transition in task["transitions"].as_array().unwrap() {
         let at = within(millis(&transition["at"]));
         match transition["to"].as_str().unwrap() {

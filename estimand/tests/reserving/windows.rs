@@ -50,24 +50,28 @@ fn back_to_back(plane: &Plane, notes: &Notes, durations: [u64; 2]) -> [Value; 2]
 
 fn check(plane: &Plane, notes: &Notes, [first, second]: &[Value; 2]) {
     plane.wait_state(second["id"].as_str().unwrap(), "OVER");
-    let (overrun, next) = (noted(&notes.file("first")).unwrap(), noted(&notes.file("second")));
+    let overrun = noted(&notes.file("first")).unwrap();
+    let next = noted(&notes.file("second"));
     let next = next.unwrap_or_else(|| panic!("the second had nothing of its time: {first} {second}"));
     assert!(overrun.1 <= next.0, "both had the node at the same time: {overrun:?} {next:?}");
-    let (start, end) = (seconds(&second["start"]) as f64, seconds(&second["end"]) as f64);
+    let start = seconds(&second["start"]) as f64;
+    let end = seconds(&second["end"]) as f64;
     println!("the first was there for {:.3} s of the second's time", (overrun.1 - start).max(0.0));
     println!("the second began {:.3} s late and ended {:.3} s late", next.0 - start, next.1 - end);
 }
 
 #[test]
 fn one_that_does_not_end_takes_nothing_of_the_next_ones_time() {
-    let (plane, notes) = (Plane::start(), Notes::new());
+    let plane = Plane::start();
+    let notes = Notes::new();
     let both = back_to_back(&plane, &notes, [10, 8]);
     check(&plane, &notes, &both);
 }
 
 #[test]
 fn one_that_does_not_end_is_ended_while_the_services_are_away() {
-    let (mut plane, notes) = (Plane::start(), Notes::new());
+    let mut plane = Plane::start();
+    let notes = Notes::new();
     let both = back_to_back(&plane, &notes, [10, 60]);
     wait::until(PATIENCE, "the first to begin", || noted(&notes.file("first")));
     plane.services.kill9();
@@ -82,10 +86,12 @@ fn one_that_does_not_end_is_ended_while_the_services_are_away() {
 
 #[test]
 fn a_promise_that_is_extended_ends_its_task_later() {
-    let (plane, notes) = (Plane::start(), Notes::new());
+    let plane = Plane::start();
+    let notes = Notes::new();
     plane.processors();
     let now = chrono::Utc::now().timestamp();
-    let (first, second) = (now + 20, now + 26);
+    let first = now + 20;
+    let second = now + 26;
     let asked = json!({ "allOrNone": [{ "id": "p", "resources": { "cpu": 100 }, "until": first }] });
     plane.http.send_json("POST", "/api/capacity/promises", &asked).expect_status(201);
     let mut task = notes.task("it");

@@ -1,4 +1,4 @@
-//! What an operator does every day, and what a network does every week, costs no task anything: by default a task goes on for
+//! Restarts by an operator, and the cuts that every network has, cost no task anything: by default a task goes on for
 //! minutes while nobody hears of its node. By default the story is short; `ESTIMAND_LONG` makes it long.
 
 use std::fs;

@@ -24,7 +24,9 @@ impl Plane {
     /// Follows a log from its beginning until such a line is unfinished, and gives the texts of the lines before it.
     #[track_caller]
     fn until_open(&self, id: &str, text: &str) -> Vec<String> {
-        let (mut lines, mut from, mut open) = (Vec::new(), json!(0), json!(0));
+        let mut lines = Vec::new();
+        let mut from = json!(0);
+        let mut open = json!(0);
         wait::until(PATIENCE, &format!("the unfinished line {text:?}"), || {
             let query = format!("from={from}&open={open}&waitMs=1000");
             let page = self.http.get(&format!("/api/tasks/{id}/logs?{query}")).expect_status(200).json();
@@ -89,7 +91,7 @@ fn raw_is_each_byte_that_was_written() {
     assert_eq!(said.stdout, written);
 }
 
-/// Whoever submits does not wait until all lines of a deleted task are gone.
+/// A submission does not wait until all lines of a deleted task are gone.
 #[test]
 fn a_flood_of_empty_lines_goes_beside_other_work() {
     let plane = Plane::start(&["n1"]);

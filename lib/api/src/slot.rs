@@ -335,7 +335,7 @@ impl Instance {
 pub struct InstanceSummary {
     pub data_name: DataName,
     pub instances: u64,
-    /// Those on nodes that have nothing that they could measure.
+    /// Instances on nodes that have nothing that they could measure.
     #[serde(default)]
     pub absent: u64,
     /// Those that need attention.

@@ -193,7 +193,7 @@ pub struct TaskLogPage {
     pub lines: Vec<TaskLogEntry>,
     /// The value of `from` that gives what follows.
     pub next: u64,
-    /// Nothing follows, and nothing will: the task is over.
+    /// The log is at its end, and stays as it is: the task is over.
     pub over: bool,
     /// The unfinished lines behind the last one. They have no number before they end, and are not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

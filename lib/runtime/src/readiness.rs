@@ -53,7 +53,7 @@ impl Readiness {
         self.with(|state| state.withdrawn = true);
     }
 
-    /// Whether all parts had been ready once by then.
+    /// True if all parts had been ready once by then.
     pub fn had_begun(&self, by: Instant) -> bool {
         self.with(|state| state.parts.is_empty() || state.begun.is_some_and(|begun| begun <= by))
     }

@@ -82,7 +82,8 @@ impl Connection {
         // Bounds that leave nothing out stand for what is not asked for, so that there are two statements only.
         let (first, last) = part.stream.map_or(("", "~"), |stream| (stream, stream));
         let (least, most) = part.attempt.map_or((0, i64::MAX), |attempt| (attempt, attempt));
-        let (since, until) = (part.since.unwrap_or(i64::MIN), part.until.unwrap_or(i64::MAX));
+        let since = part.since.unwrap_or(i64::MIN);
+        let until = part.until.unwrap_or(i64::MAX);
         self.read("reading the log of a task", |backend| {
             on!(backend, connection => {
                 let lines = t_task_log::table

@@ -52,7 +52,8 @@ pub(crate) fn inflate(
     mut reservation: Option<&mut BodyReservation>,
 ) -> Result<Bytes, Problem> {
     let mut decoder = MultiGzDecoder::new(body);
-    let (mut out, mut piece) = (Vec::new(), vec![0; INFLATED_AT_ONCE]);
+    let mut out = Vec::new();
+    let mut piece = vec![0; INFLATED_AT_ONCE];
     loop {
         let read = decoder.read(&mut piece).map_err(|_| {
             let message = "its content encoding is broken: it is no whole gzip";

@@ -116,7 +116,8 @@ pub async fn delete(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["force"])?;
-    let (name, force) = (path_name(&req)?, query.flag("force")?);
+    let name = path_name(&req)?;
+    let force = query.flag("force")?;
     let protection = registry.protection(force).await;
     registry.change(vec![Ask::Remove(name.clone())], protection, &caller).await?;
     let mut response = HttpResponse::NoContent();

@@ -164,7 +164,8 @@ pub async fn rename(
     registry: ThinData<Registry>,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["force"])?;
-    let (from, force) = (path_name(&req)?, query.flag("force")?);
+    let from = path_name(&req)?;
+    let force = query.flag("force")?;
     let Rename { to } = Rename::read(&body.0)?;
     registry.check_unbound(&[&to]).await?;
     let protection: Protection = registry.protection(force).await;

@@ -31,7 +31,8 @@ impl Demand {
     /// Demand of so many units at exactly these prices, in any order. Prices above the ceiling count as the ceiling; what
     /// is wanted below the floor does not count, nor what is beyond the capacity.
     pub fn of(wanted: impl IntoIterator<Item = (Rate, u64)>, terms: &Terms) -> Demand {
-        let (floor, ceiling) = (terms.floor.as_parts(), terms.ceiling.as_parts());
+        let floor = terms.floor.as_parts();
+        let ceiling = terms.ceiling.as_parts();
         let mut wanted: Vec<(u64, u64)> = wanted
             .into_iter()
             .map(|(price, units)| (price.as_parts().min(ceiling), units))
@@ -39,7 +40,8 @@ impl Demand {
             .collect();
         wanted.sort_unstable_by(|one, other| other.cmp(one));
         let mut steps: Vec<Step> = Vec::with_capacity(wanted.len());
-        let (mut units, mut sum) = (0_u64, 0_u128);
+        let mut units = 0_u64;
+        let mut sum = 0_u128;
         for (price, more) in wanted {
             let more = more.min(terms.capacity - units);
             if more == 0 {

@@ -58,7 +58,8 @@ impl Pricing {
         if floor > ceiling {
             return Err(TermsError::FloorAboveCeiling { resource, floor, ceiling });
         }
-        let (left, horizon) = (MOST - self.worst, self.horizon as u64);
+        let left = MOST - self.worst;
+        let horizon = self.horizon as u64;
         let worst = terms.worst(horizon);
         if worst > left {
             return Err(TermsError::TooMuchMoney { resource, most: most(left, capacity, horizon) });
@@ -277,14 +278,16 @@ impl Pricing {
     fn costs(&self, request: &Request, end: Tick) -> Costs {
         let first = self.offset(request.from);
         let ticks = self.offset(end) - first;
-        let (mut costs, mut place) = (Costs::new(ticks), None);
+        let mut costs = Costs::new(ticks);
+        let mut place = None;
         for (resource, units) in request.amounts.iter() {
             let Some(market) = self.markets.get(resource) else { continue };
             if self.place.as_ref() != Some(resource) {
                 market.add_costs(first, units, &mut costs);
                 continue;
             }
-            let (mut own, mut all) = (Costs::new(ticks), Costs::new(ticks));
+            let mut own = Costs::new(ticks);
+            let mut all = Costs::new(ticks);
             market.add_costs(first, units, &mut own);
             let others = self.markets.iter().filter(|(name, _)| *name != resource);
             others.for_each(|(_, market)| market.add_worth(first, &mut all));

@@ -160,7 +160,8 @@ proptest! {
 fn a_place_costs_its_part_of_all_that_nobody_has_without_it() {
     let mut wanted: Wanted = vec![Vec::new(); HORIZON as usize];
     wanted[8] = vec![(9, 4)];
-    let (flat, mut pricing) = (vec![Vec::new(); HORIZON as usize], pricing(&wanted, terms(4, 3)));
+    let flat = vec![Vec::new(); HORIZON as usize];
+    let mut pricing = pricing(&wanted, terms(4, 3));
     let places = terms(8, 0);
     pricing.add_place(name("places"), places, Arc::new(KnownDemand::new(&flat, &places))).unwrap();
     let cost = |pricing: &Pricing, cpu: u64, places: u64, at: u64| {

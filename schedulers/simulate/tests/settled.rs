@@ -89,7 +89,8 @@ impl Told {
 
     /// Time passes; at the end of the window the task is told to end. Returns how much of it was in the window.
     fn pass(&mut self, time: Millis) -> Millis {
-        let (before, after) = (self.now, self.now + time);
+        let before = self.now;
+        let after = self.now + time;
         if before < self.end() && self.end() <= after && self.ended.is_none() {
             self.now = self.end();
             self.tell(Event::PromiseEnded { reason: String::new() });
@@ -98,7 +99,7 @@ impl Told {
         after.min(self.end()) - before.min(self.end())
     }
 
-    /// Nothing runs, and the task could. True if it is over then.
+    /// Time passes in which the task could run and does not. True if it is over then.
     fn wait(&mut self, time: Millis) -> bool {
         self.missed += self.pass(time);
         self.ended.is_some()

@@ -228,7 +228,8 @@ impl Agent {
             tracing::info!(slots = desired.slots.len(), "goes on with the last desired state");
             slots.resume(desired);
         }
-        let (delivering, moving) = (Arc::clone(&outbox), Arc::clone(&outbox));
+        let delivering = Arc::clone(&outbox);
+        let moving = Arc::clone(&outbox);
         let fatal = Arc::clone(&options.on_fatal);
         let link = Arc::new(Link {
             servers,

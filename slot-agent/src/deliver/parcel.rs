@@ -73,7 +73,7 @@ impl Parcel {
         Parcel { pieces, segments: Vec::new(), spooled: 0, bytes, since, may_be_stored: false }
     }
 
-    /// All of its writes; those that are just being sent stay as they are there.
+    /// The parcel's writes; copies that are just being sent stay as they are.
     pub fn writes_mut(&mut self) -> impl Iterator<Item = &mut Write> {
         self.pieces.iter_mut().flat_map(|piece| Arc::make_mut(piece).iter_mut())
     }

@@ -44,10 +44,11 @@ pub struct Progress {
 }
 
 impl Attempt {
-    /// One that is accepted now, with the end of its promise if it has one.
+    /// An attempt that is accepted now, with the end of its promise if it has one.
     pub fn new(folder: AttemptFolder, accepted: Accepted, end: Option<WindowEnd>) -> Self {
         let (is_over, is_stopped, is_gone) = Default::default();
-        let (ended, end) = (OnceLock::new(), Mutex::new(end));
+        let ended = OnceLock::new();
+        let end = Mutex::new(end);
         Attempt { folder, accepted, is_over, is_stopped, is_gone, ended, end }
     }
 

@@ -43,7 +43,8 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Work
     let to = writer.clone();
     let reader = move |all| NodeReader::new(all, to.clone());
     work("tasks-nodes", "reading the nodes", READ_EVERY).spawn(tasks, shared, |all| &all.reading, reader);
-    let (to, reads) = (writer.clone(), Arc::clone(reads));
+    let to = writer.clone();
+    let reads = Arc::clone(reads);
     let remover = move |all| LogRemover::new(all, Arc::clone(&reads), to.clone());
     let removing = work("tasks-logs", "removing the logs of deleted tasks", REMOVE_EVERY);
     removing.spawn(tasks, shared, |all| &all.removing, remover);

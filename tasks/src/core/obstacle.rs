@@ -183,7 +183,8 @@ impl std::fmt::Display for NoRoom {
                 write!(f, "{resource}:{}, and none is free", text(resource, *asked))?;
             }
             Some(Short { resource, asked, most, node }) => {
-                let (asked, most) = (text(resource, *asked), text(resource, *most));
+                let asked = text(resource, *asked);
+                let most = text(resource, *most);
                 write!(f, "{resource}:{asked}, and the most that is free is {most}, on `{node}`")?;
             }
             None => {

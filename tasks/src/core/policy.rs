@@ -135,7 +135,7 @@ pub fn score(question: &Question<'_>, cluster: &Cluster, node: &NodeView) -> Sco
             } else if is_busy {
                 Score { left: FULL, ..by_pressure }
             } else {
-                // Of equals always the first, so that the last ones stay empty for what is large.
+                // The first of equal nodes is taken, so that the last ones stay empty for what is large.
                 let left = FULL.saturating_sub(asked());
                 Score { left, ..by(pressure, 0, node.id.index() as u64) }
             }

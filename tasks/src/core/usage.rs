@@ -80,7 +80,8 @@ impl Usage {
 
     fn with(mut self, share: &Share, at: Millis, term: &Term) -> Usage {
         let within = |at: Millis| at.clamp(term.window.start, term.window.end.max(term.window.start));
-        let (from, to) = (within(self.until), within(at));
+        let from = within(self.until);
+        let to = within(at);
         match share {
             Share::Had => self.had += to.saturating_sub(from),
             Share::Missed(begin) => self.missed += to.saturating_sub(from.max(*begin)),

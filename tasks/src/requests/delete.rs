@@ -58,7 +58,8 @@ impl Request<TasksState> for ShortenLog {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let (at, highest) = (state.now_us(), state.table().highest);
+        let at = state.now_us();
+        let highest = state.table().highest;
         let change = Change { shortened: vec![self.task], highest, at, ..Change::default() };
         Ok(Decision::change(change, |_, _| ()))
     }

@@ -104,7 +104,8 @@ fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine) {
     };
     // One row says how many lines are dropped from there on.
     let dropped = line - full_at + 1;
-    let (text, written) = (String::new(), Some(Vec::new()));
+    let text = String::new();
+    let written = Some(Vec::new());
     edit.lines.retain(|row| row.line != full_at);
     edit.lines.push(LogRow { line: full_at, text, written, partial: false, dropped, ..row });
 }

@@ -18,7 +18,7 @@ pub type Attempt = (TaskNumber, u32);
 pub struct NodeStandings {
     pub lost: Vec<Attempt>,
     pub back: Vec<Attempt>,
-    /// Nothing of these can run any more.
+    /// Attempts whose lease is over: they cannot run any more.
     pub over: Vec<Attempt>,
 }
 

@@ -123,7 +123,8 @@ fn log_row(task: i64, line: &LogRow) -> TaskLogRow {
 
 /// The logs of deleted tasks: short ones are removed with them, the others later, in pieces.
 fn removals(changes: &[Change]) -> TaskLogGroup {
-    let (mut group, mut lines) = (TaskLogGroup::default(), 0);
+    let mut group = TaskLogGroup::default();
+    let mut lines = 0;
     for change in changes {
         for task in &change.deleted {
             let number = column(task.number.0);

@@ -11,7 +11,8 @@ use super::*;
 
 #[test]
 fn a_large_task_is_not_kept_out_for_ever() {
-    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
+    let mut cluster = cluster(&[4]);
+    let mut queue = Queue::default();
     let small = request(&mut cluster, 1000, Policy::Queue);
     let large = request(&mut cluster, 4000, Policy::Queue);
     queue.push(TaskNumber(0), 0, 0, &small);
@@ -34,7 +35,8 @@ fn a_large_task_is_not_kept_out_for_ever() {
 
 #[test]
 fn a_node_is_kept_no_longer_than_it_is_waited_for() {
-    let (mut cluster, mut queue) = (cluster(&[4]), Queue::default());
+    let mut cluster = cluster(&[4]);
+    let mut queue = Queue::default();
     let small = request(&mut cluster, 1000, Policy::Queue);
     let large = request(&mut cluster, 4000, Policy::Queue);
     queue.push(TaskNumber(0), 0, 0, &small);
@@ -61,7 +63,8 @@ fn asking(cluster: &mut Cluster, cpu: u64, policy: Policy) -> Request {
 
 #[test]
 fn what_fits_beside_the_one_that_waits_is_not_kept_out() {
-    let (mut cluster, mut queue) = (one_node(), Queue::default());
+    let mut cluster = one_node();
+    let mut queue = Queue::default();
     let [nothing, one, two, three] =
         [0, 1000, 2000, 3000].map(|cpu| asking(&mut cluster, cpu, Policy::Estimated));
     queue.push(TaskNumber(0), 0, 0, &three);
@@ -85,7 +88,8 @@ fn what_fits_beside_the_one_that_waits_is_not_kept_out() {
 
 #[test]
 fn processors_are_kept_for_a_policy_that_waits_for_one() {
-    let (mut cluster, mut queue) = (one_node(), Queue::default());
+    let mut cluster = one_node();
+    let mut queue = Queue::default();
     let (waits, shares) =
         [Policy::Queue, Policy::Estimated].map(|policy| asking(&mut cluster, 0, policy)).into();
     (0..4).for_each(|task| queue.push(TaskNumber(task), 0, 0, &shares));
@@ -111,7 +115,8 @@ proptest! {
     ) {
         const MINUTE: u64 = 60_000;
         const LONGEST: u64 = 5;
-        let (mut cluster, mut queue) = (cluster(&[4, 4]), Queue::default());
+        let mut cluster = cluster(&[4, 4]);
+        let mut queue = Queue::default();
         let mut running: Vec<(u64, Decision)> = Vec::new();
         let mut waiting: Vec<(TaskNumber, u64, Request)> = Vec::new();
         let oldest = TaskNumber(0);

@@ -129,7 +129,7 @@ fn the_default_fits_by_what_is_asked_and_avoids_busy_processors() {
         let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
         names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect::<Vec<_>>()
     };
-    // Of equal fits the least pressure, and then it is filled up.
+    // The least pressure decides among equal fits, and then that node is filled up.
     assert_eq!(place(5, &[50, 0, 0], &[("cpu", 1000)]), ["n1", "n1", "n1", "n1", "n0"]);
     // Something else runs on n0 and n1.
     assert_eq!(place(5, &[1500, 1000, 0], &[("cpu", 1000)]), ["n2"; 5]);

@@ -160,7 +160,8 @@ fn a_loss_that_is_known_is_not_waited_for() {
     let [first, second] = two().map(|node| of_agent(node, "a"));
     let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
     let running = Running::start_leasing(&store, &world, LONG);
-    let (told, unknown) = (running.submit(&with(&json!({}))), running.submit(&with(&json!({}))));
+    let told = running.submit(&with(&json!({})));
+    let unknown = running.submit(&with(&json!({})));
     for id in [&told, &unknown] {
         running.wait_for(id, "PLACED");
     }
@@ -184,7 +185,8 @@ fn a_loss_that_is_known_is_not_waited_for() {
 #[test]
 fn another_agent_of_a_node_is_not_given_the_tasks_of_the_former() {
     let [first, _] = two();
-    let (former, later) = (of_agent(first.clone(), "former"), of_agent(first, "later"));
+    let former = of_agent(first.clone(), "former");
+    let later = of_agent(first, "later");
     let (world, (_folder, store)) = (World::start(&[former]), sqlite());
     let running = Running::start_leasing(&store, &world, LONG);
     let stays = running.submit(&with(&json!({})));

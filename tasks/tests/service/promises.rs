@@ -332,7 +332,8 @@ fn a_unit_of_a_silent_node_stays_as_long_as_its_task_may_run_there() {
     promise(&running, &[of_now("stays"), of_now("moves"), of_now("free")]);
     let submit =
         |promise: &str, lease: &str| running.submit(&with(&json!({ "promise": promise, "lease": lease })));
-    let (stays, moves) = (submit("stays", "1h"), submit("moves", "1s"));
+    let stays = submit("stays", "1h");
+    let moves = submit("moves", "1s");
     for id in [&stays, &moves] {
         running.wait_for(id, "PLACED");
         running.report(id, 1, &json!("running"));

@@ -75,7 +75,8 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
 }
 
 async fn look(client: &Client, registered: &RegistrationRecord) -> Result<Outcome, Error> {
-    let (registration, version) = (&registered.registration, registered.version);
+    let registration = &registered.registration;
+    let version = registered.version;
     let mut instances = client.instances(Some(&registration.data_name), None).await?;
     // A node that is lost was so before, and says nothing of the run.
     instances.retain(|instance| {
@@ -131,7 +132,8 @@ fn cannot(instance: &Instance, version: u64) -> bool {
 }
 
 fn print(session: &mut Session, registered: &RegistrationRecord, outcome: &Outcome) -> Result<(), Failure> {
-    let (out, version) = (&mut session.out, registered.version);
+    let out = &mut session.out;
+    let version = registered.version;
     for value in outcome.values.iter().take(MOST) {
         out.line(&format!("  {}: {}", value.node_name, shorten(&value.data_value.to_string())))?;
     }

@@ -19,7 +19,8 @@ struct Packaged {
 
 impl Packaged {
     fn start(store: &str) -> Self {
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
         let file = folder.path().join("services.yaml");
         let data = folder.path().join("data");
         let text = format!("data-dir: {}\nlisten: 127.0.0.1:{port}\n{store}\n", data.display());

@@ -110,7 +110,8 @@ fn job(at: i64, bid: &Bid, good: &Good, terms: &Terms, goods: &Goods, settings: 
     let all = all.fold(0_u128, u128::saturating_add);
     // Both sides of the fraction are cut to 64 bits, so that the product has room.
     let excess = (u128::BITS - all.leading_zeros()).saturating_sub(u64::BITS);
-    let (part, all) = (least(&good.resource, *own) >> excess, all >> excess);
+    let part = least(&good.resource, *own) >> excess;
+    let all = all >> excess;
     let value = u128::from(bid.value.as_microcredits()) * part / all.max(1);
     let arrival = settings.slot_of(u64::try_from(at / 1_000_000).unwrap_or(0));
     let job = Job {

@@ -10,7 +10,8 @@ pub(crate) struct Levels(Vec<u64>);
 
 impl Levels {
     pub fn between(least: Rate, highest: Rate) -> Levels {
-        let (mut level, highest) = (least.as_parts().max(1), highest.as_parts());
+        let mut level = least.as_parts().max(1);
+        let highest = highest.as_parts();
         let mut levels = vec![level];
         while level < highest {
             level = level.saturating_add((level / FINENESS).max(1));

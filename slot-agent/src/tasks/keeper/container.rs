@@ -315,7 +315,8 @@ impl Driver {
 
     /// A line of the log that is not the task's own.
     async fn note(&mut self, text: &str) {
-        let (text, stream) = (format!("estimand: {text}"), TaskStream::Stderr);
+        let text = format!("estimand: {text}");
+        let stream = TaskStream::Stderr;
         let line = TaskLogLine { at: now_micros(), stream, text, bytes: None, partial: false, dropped: 0 };
         self.say(vec![line]).await;
     }

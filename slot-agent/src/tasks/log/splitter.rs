@@ -157,7 +157,8 @@ mod tests {
     }
 
     fn open_after(chunks: &[&[u8]]) -> Option<(i64, String)> {
-        let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+        let mut splitter = Splitter::new(TaskStream::Stdout);
+        let mut lines = Vec::new();
         for (chunk, at) in chunks.iter().zip(1..) {
             splitter.take(chunk, at, &mut lines);
         }
@@ -213,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_last_line_without_its_end_says_so() {
-        let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+        let mut splitter = Splitter::new(TaskStream::Stdout);
+        let mut lines = Vec::new();
         splitter.take(b"a\nb", 1, &mut lines);
         splitter.finish(2, &mut lines);
         assert_eq!((&lines[0].bytes, &lines[1].bytes), (&None, &Some(LogBytes(b"b".to_vec()))));
@@ -227,7 +229,8 @@ mod tests {
             chunk in 1_usize..20_000,
         ) {
             let bytes: Vec<u8> = runs.into_iter().flat_map(|(byte, count)| vec![byte; count]).collect();
-            let (mut splitter, mut lines) = (Splitter::new(TaskStream::Stdout), Vec::new());
+            let mut splitter = Splitter::new(TaskStream::Stdout);
+            let mut lines = Vec::new();
             for piece in bytes.chunks(chunk) {
                 splitter.take(piece, 1, &mut lines);
             }

@@ -128,7 +128,8 @@ fn service(pid: u32) -> Option<ServiceProcess> {
     let is_service = program == "estimand" && SERVICES.contains(&command.get(1)?.as_str());
     // One in a container of this machine has ports of its own.
     let network = |of: &Path| fs::read_link(of.join("ns/net")).ok();
-    let (own, its) = (network(Path::new("/proc/self")), network(&folder));
+    let own = network(Path::new("/proc/self"));
+    let its = network(&folder);
     let is_elsewhere = own.is_some() && its.is_some() && own != its;
     if !is_service || is_elsewhere {
         return None;

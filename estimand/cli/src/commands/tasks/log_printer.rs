@@ -60,7 +60,7 @@ impl LogPrinter {
                 return Ok(());
             }
         }
-        // What a terminal's line shows by then is written over.
+        // The line that a terminal shows by then is written over.
         let erase = if line.text.contains('\r') { ERASE } else { "" };
         let end = if line.partial { "" } else { "\n" };
         let is_ended = self.is_raw || line.partial || written.ends_with(b"\n");

@@ -56,7 +56,8 @@ async fn log(session: &mut Session, id: &str, args: &TaskLogsArgs) -> Result<(),
     let single = stream.and_then(LogStream::single);
     let chosen = LogQuery { from, stream: single, attempt, since, until, contains, ..LogQuery::default() };
     let mut query = LogQuery { tail: args.tail, ..chosen };
-    let (mut away, mut printer) = (Away::default(), LogPrinter::new(stream));
+    let mut away = Away::default();
+    let mut printer = LogPrinter::new(stream);
     loop {
         let page = session.client.task_log(id, &query).await;
         let page = match args.follow {

@@ -45,7 +45,9 @@ pub async fn run_task(session: &mut Session, args: &RunTaskArgs) -> Result<(), F
 async fn stream(session: &mut Session, id: &str) -> Result<bool, Failure> {
     // The first page says whether unfinished lines can be waited for.
     let mut query = LogQuery::default();
-    let (mut away, mut printer, mut cancelled) = (Away::default(), LogPrinter::default(), false);
+    let mut away = Away::default();
+    let mut printer = LogPrinter::default();
+    let mut cancelled = false;
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     loop {
         let page = tokio::select! {

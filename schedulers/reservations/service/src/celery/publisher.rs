@@ -322,7 +322,7 @@ impl Work for Publisher {
     type Error = PublishError;
 
     async fn round(&mut self) -> Result<Next, PublishError> {
-        // What is wrong with these does not keep the others.
+        // A failure with these does not keep the others.
         let looked = self.look_for_unread().await;
         let next = self.publish_due().await?;
         looked.map(|()| next)

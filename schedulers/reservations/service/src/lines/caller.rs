@@ -16,7 +16,7 @@ use crate::document::MAX_DOCUMENT_BYTES;
 const MAX_CALLERS: usize = 256;
 /// The answers of a token that its connections have not read yet, in KiB.
 const ANSWERS_KIB: usize = 32 * 1024;
-/// What a request that is being answered counts, in KiB: most answers are shorter.
+/// The room of a request that is being answered, in KiB: most answers are shorter.
 const ANSWER_KIB: u32 = (MAX_DOCUMENT_BYTES / 1024 + 1) as u32;
 
 /// Makes a client of the HTTP interface that shows a token.

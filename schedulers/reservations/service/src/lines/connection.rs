@@ -35,7 +35,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub(super) struct Connection {
     shared: Arc<Lines>,
     stream: TcpStream,
-    /// None until the first line.
+    /// The caller whose token was shown last; none until the first line.
     caller: Option<Arc<Caller>>,
     /// A request was answered with anything but 401 or 403.
     is_welcome: Arc<AtomicBool>,

@@ -48,7 +48,8 @@ pub fn serve(listener: std::net::TcpListener, connect: Connect, tasks: &Tasks) -
         requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
     });
     tasks.spawn("reservations-lines", move |stop| {
-        let (listener, shared) = (Arc::clone(&listener), Arc::clone(&shared));
+        let listener = Arc::clone(&listener);
+        let shared = Arc::clone(&shared);
         async move { shared.accept(&listener, &stop).await }
     });
     Ok(())
@@ -82,7 +83,8 @@ impl Lines {
                 let _ = stream.try_write(refusal(None, &problem).as_bytes());
                 continue;
             };
-            let (shared, stop) = (Arc::clone(&self), stop.clone());
+            let shared = Arc::clone(&self);
+            let stop = stop.clone();
             tokio::spawn(async move {
                 let _seat = seat;
                 let mut connection = Connection::new(shared, stream);

@@ -18,7 +18,7 @@ const EXPECTED: &str = "one of {\"token\": …}, {\"quote\": {…}}, {\"reserve\
                         {\"bid\": \"r1\", \"value\": …}, {\"cancel\": \"r1\"}, {\"list\": {…}}, {\"prices\": {…}}, \
                         each with an `id` if you like";
 
-/// What a line says, beside its `id`.
+/// The content of a line, beside its `id`.
 pub(super) enum Line {
     Token(Token),
     Request(Request),
@@ -45,7 +45,9 @@ impl Line {
         if id.to_string().len() > MAX_ID_BYTES {
             return Err(wrong("id", "is longer than it may be", &format!("at most {MAX_ID_BYTES} bytes")));
         }
-        let (key, to, value) = (map.remove("key"), map.remove("to"), map.remove("value"));
+        let key = map.remove("key");
+        let to = map.remove("to");
+        let value = map.remove("value");
         let mut fields = map.into_iter();
         let (Some((name, about)), None) = (fields.next(), fields.next()) else {
             return Err(wrong("line", "has not exactly one request", EXPECTED));

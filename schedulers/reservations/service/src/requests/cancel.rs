@@ -43,7 +43,8 @@ impl Request<ReservationsState> for Cancel {
             _ => {}
         }
         let mut edit = Edit::new(table, reservation, &self.by);
-        let (now, start) = (state.now(), reservation.progress.offer.start);
+        let now = state.now();
+        let start = reservation.progress.offer.start;
         let progress = &mut edit.after.progress;
         // Nobody here knows when a worker of Celery ends, so from its start on what it has stays promised.
         progress.is_to_release = reservation.document.celery.is_none() || now < start;

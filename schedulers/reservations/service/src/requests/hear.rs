@@ -32,7 +32,9 @@ impl Request<ReservationsState> for Hear {
 }
 
 fn follow(edit: &mut Edit<'_>, before: &Reservation, record: PromiseRecord, state: &ReservationsState) {
-    let (at, now, early_end) = (state.now_us(), state.now(), state.shared.settings.early_end);
+    let at = state.now_us();
+    let now = state.now();
+    let early_end = state.shared.settings.early_end;
     let progress = &mut edit.after.progress;
     progress.revision = record.revision;
     if !record.units.is_empty() && record.units != progress.nodes {

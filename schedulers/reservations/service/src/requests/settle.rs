@@ -14,9 +14,11 @@ use crate::writer::ReservationsState;
 impl Edit<'_> {
     /// Ends it at an instant in seconds: its end, or an earlier one from which on its time is given back.
     pub fn settle(&mut self, state: State, until: u64, early_end: EarlyEnd, at: i64) {
-        let (units, missed) = (self.after.width(), missed_seconds(&self.after));
+        let units = self.after.width();
+        let missed = missed_seconds(&self.after);
         let progress = &mut self.after.progress;
-        let (start, end) = (progress.offer.start, progress.offer.end);
+        let start = progress.offer.start;
+        let end = progress.offer.end;
         progress.given_back = end - until.clamp(start, end);
         let promised = (end - start).saturating_mul(units);
         let given_back = progress.given_back.saturating_mul(units);
@@ -33,7 +35,8 @@ impl Edit<'_> {
 /// The seconds of all units in which its task, or the worker of its start, could have run and did not.
 fn missed_seconds(reservation: &Reservation) -> u64 {
     let Progress { offer, celery, task, tasks, task_changes, .. } = &reservation.progress;
-    let (whole, units) = (offer.end - offer.start, reservation.width());
+    let whole = offer.end - offer.start;
+    let units = reservation.width();
     if *celery != Standing::None {
         let late = u64::try_from(celery.late(offer.start)).unwrap_or(0) / 1_000_000;
         return late.min(whole).saturating_mul(units);
@@ -60,7 +63,9 @@ impl Request<ReservationsState> for TasksKnown {
     type Reply = ();
 
     fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
-        let (table, at, now) = (state.table(), state.now_us(), state.now());
+        let table = state.table();
+        let at = state.now_us();
+        let now = state.now();
         let known =
             table.get(self.number).filter(|one| one.is_live() && (one.is_done() || one.progress.is_past));
         let Some(reservation) = known.filter(|one| one.progress.change.is_none()) else {

@@ -261,7 +261,8 @@ impl World {
             let is_live = matches!(reservation.state(), State::Promised | State::Active);
             assert!(is_live || reservation.progress.change.is_none(), "{reservation:?}");
             let Progress { offer, given_back, missed, delivered, .. } = reservation.progress;
-            let (length, units) = (offer.end - offer.start, reservation.width());
+            let length = offer.end - offer.start;
+            let units = reservation.width();
             assert!(delivered + given_back <= length && missed <= length * units, "{reservation:?}");
             if reservation.state() == State::Over {
                 assert_eq!(delivered + given_back + missed.div_ceil(units), length, "{reservation:?}");

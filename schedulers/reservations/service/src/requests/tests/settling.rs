@@ -124,7 +124,7 @@ fn cancelling_costs_a_twentieth_of_what_is_left() {
         assert_eq!(outcome(&world), (State::Cancelled, refund, 100 - refund), "after {wait} s");
         assert!(world.state.table().get(1).unwrap().progress.is_to_release);
     }
-    // What was missed before is not paid either.
+    // Time that was missed before is not paid either.
     let mut late = promised();
     late.take(Step::Wait { seconds: 150 });
     late.take(heard(8, PromiseState::Active, tasks(10, 40, None)));

@@ -62,7 +62,7 @@ impl WindowEnd {
         TaskEnding::Promise(PromiseEnd::reason(&self.promise))
     }
 
-    /// None without one.
+    /// The end as the folder has it; none without one.
     pub fn read(folder: &AttemptFolder) -> io::Result<Option<Self>> {
         match std::fs::read(folder.file(FILE)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),

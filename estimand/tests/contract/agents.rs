@@ -49,7 +49,8 @@ fn a_heartbeat_makes_a_node_known(target: &Target) {
     let instances = node["instances"].take();
     assert!(instances.is_u64(), "{instances}");
     let expected = json!({
-        "nodeName": fake.node, "state": "ready", "cordoned": false, "labels": {"fake": fake.node, "node": fake.node},
+        "nodeName": fake.node, "state": "ready", "agent": format!("agent-of-{}", fake.node), "cordoned": false,
+        "labels": {"fake": fake.node, "node": fake.node},
         "labelSources": {"fake": "credential", "node": "credential"},
         "facts": {"hostname": "host", "cores": 4, "memory": 1024, "arch": "", "kernel": "", "version": "",
             "containment": "", "allow": ["/opt"]},

@@ -187,7 +187,7 @@ fn json_is_what_the_manager_answered() {
 
     session.plane().until_node(NODE, "to know its clock", |node| node["clockAheadMs"].is_i64());
     let node = json(&["nodes", NODE]);
-    let fields = "clockAheadMs cordoned delivery facts instances knownSince labelSources labels lastHeartbeat nodeName state";
+    let fields = "agent clockAheadMs cordoned delivery facts instances knownSince labelSources labels lastHeartbeat nodeName state";
     assert_eq!(fields_of(&node), fields);
     assert_eq!(fields_of(&node["facts"]), "allow arch containment cores hostname kernel memory version");
     assert_eq!(fields_of(&node["delivery"]), "delivered dropped refused spooledBytes waiting");

@@ -18,6 +18,7 @@ fn said(session: &Session, args: &[&str]) -> (String, String, i32) {
 #[test]
 fn register_shows_the_value_or_the_failure_of_the_first_run() {
     let session = Session::with_node();
+    session.plane().until_node(NODE, "to be ready", |node| node["state"] == "ready");
     session.program("good", "echo 0.42");
     session.program("broken", "echo 'no such sensor' >&2; exit 3");
     let register = |name: &str, more: &[&str], program: &str| {
@@ -48,6 +49,7 @@ fn register_shows_the_value_or_the_failure_of_the_first_run() {
 #[test]
 fn what_runs_on_too_few_nodes_or_nowhere_says_why() {
     let session = Session::with_node();
+    session.plane().until_node(NODE, "to be ready", |node| node["state"] == "ready");
     session.program("good", "echo 0.42");
     let none = "no node has the labels `zone=b`; `estimand nodes` shows which they have";
     let (_, err, code) =

@@ -26,6 +26,7 @@ fn up_says_where_it_listens_and_what_it_runs() {
         "listening on {address}\n\
          the dashboard is at {address}/\n\
          storing in sqlite://{}/estimand.db\n\
+         values need no token on this machine, nor of those who reach a proxy on it (--require-token)\n\
          running as node {NODE}\n\
          runs what lies in {programs}\n\
          \n\

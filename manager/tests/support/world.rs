@@ -145,7 +145,7 @@ async fn registrations(state: ThinData<Shared>) -> Result<HttpResponse, Failure>
     Ok(HttpResponse::Ok().json(&state.registrations))
 }
 
-#[utoipa::path(put, path = "/api/data/state", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/state", responses((status = 200)))]
 async fn mark(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let mut state = state.lock().unwrap();
     there(state.data_away)?;
@@ -180,7 +180,7 @@ async fn values(req: HttpRequest, state: ThinData<Shared>) -> Result<HttpRespons
     Ok(HttpResponse::Ok().json(of_node.map(value).collect::<Vec<_>>()))
 }
 
-#[utoipa::path(put, path = "/api/data/labels", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/labels", responses((status = 200)))]
 async fn labels(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let mut state = state.lock().unwrap();
     there(state.data_away)?;
@@ -188,7 +188,7 @@ async fn labels(body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpRespo
     Ok(HttpResponse::Ok().finish())
 }
 
-#[utoipa::path(put, path = "/api/data/producers", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/producers", responses((status = 200)))]
 async fn producers(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     let held = |state: &Shared| state.lock().unwrap().holds_producers;
     state.lock().unwrap().producers += 1;
@@ -200,13 +200,13 @@ async fn producers(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpR
     Ok(HttpResponse::Ok().json(json!({ "dropped": 0, "revision": 1 })))
 }
 
-#[utoipa::path(put, path = "/api/data/speakers", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/speakers", responses((status = 200)))]
 async fn speakers(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     there(state.lock().unwrap().data_away)?;
     Ok(HttpResponse::Ok().finish())
 }
 
-#[utoipa::path(put, path = "/api/data/epochs", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/epochs", responses((status = 200)))]
 async fn epochs(_body: Body<65_536>, state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     there(state.lock().unwrap().data_away)?;
     Ok(HttpResponse::Ok().finish())

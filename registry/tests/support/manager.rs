@@ -41,7 +41,7 @@ struct Shared {
     let_go: Arc<watch::Sender<bool>>,
 }
 
-#[utoipa::path(post, path = "/api/mng", responses((status = 200)))]
+#[utoipa::path(post, request_body = String, path = "/api/mng", responses((status = 200)))]
 async fn changed(body: Body<65_536>, shared: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     shared.answer(serde_json::from_slice(&body.0).unwrap()).await
 }

@@ -123,7 +123,7 @@ struct Told {
     bindings: Arc<Vec<Value>>,
 }
 
-#[utoipa::path(put, path = "/api/data/retention", responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/data/retention", responses((status = 200)))]
 async fn record(body: Body<65_536>, told: ThinData<Told>) -> HttpResponse {
     told.retentions.lock().unwrap().push(serde_json::from_slice(&body.0).unwrap());
     HttpResponse::Ok().json(json!({}))

@@ -296,7 +296,7 @@ async fn told(state: ThinData<Shared>) -> Result<HttpResponse, Failure> {
     Ok(HttpResponse::Ok().json(json!({ "epoch": state.epoch, "nodes": nodes })))
 }
 
-#[utoipa::path(put, path = "/api/mng/nodes/{node}/tasks", params(("node" = String, Path)), responses((status = 200)))]
+#[utoipa::path(put, request_body = String, path = "/api/mng/nodes/{node}/tasks", params(("node" = String, Path)), responses((status = 200)))]
 async fn tell(
     req: HttpRequest,
     body: Body<1_048_576>,

@@ -24,6 +24,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 const LATE: &str = "nothing within 10 s";
 /// For the answer to the last look.
 const GRACE: Duration = Duration::from_secs(1);
+/// Services that have just started may know no node for so long.
+const NODES_WITHIN: Duration = Duration::from_secs(2);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How many values, and how many reasons, are shown.
@@ -46,7 +48,8 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
         return Ok(());
     }
     let client = session.client_with(&Options { attempts: 1, ..Options::default() })?;
-    let end = Instant::now() + WITHIN;
+    let began = Instant::now();
+    let end = began + WITHIN;
     let mut seen = None;
     while seen.as_ref().is_none_or(|outcome: &Outcome| !outcome.settled) && Instant::now() < end {
         match timeout_at(end + GRACE, look(&client, registered)).await {
@@ -57,6 +60,7 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
         }
         if seen.as_ref().is_some_and(|outcome| outcome.instances.is_empty())
             && let Some(nodes) = shortage::nodes(session).await
+            && (!nodes.is_empty() || began.elapsed() >= NODES_WITHIN)
             && let Some(reason) = shortage::reason(&registered.registration, &nodes)
         {
             remark(&format!("it runs nowhere so far: {reason}"));

@@ -75,7 +75,7 @@ pub async fn nowhere(session: &Session, registration: &Registration, node: Optio
             Some(_) => {}
         }
     }
-    match shortage::reason(registration, &nodes) {
+    match shortage::nowhere(registration, &nodes) {
         Some(reason) => format!("it is registered and runs nowhere so far: {reason}"),
         None => "it is registered, and its nodes are about to be told of it".to_owned(),
     }

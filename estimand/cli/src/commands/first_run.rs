@@ -61,7 +61,7 @@ pub async fn show(session: &mut Session, registered: &RegistrationRecord) -> Res
         if seen.as_ref().is_some_and(|outcome| outcome.instances.is_empty())
             && let Some(nodes) = shortage::nodes(session).await
             && (!nodes.is_empty() || began.elapsed() >= NODES_WITHIN)
-            && let Some(reason) = shortage::reason(&registered.registration, &nodes)
+            && let Some(reason) = shortage::nowhere(&registered.registration, &nodes)
         {
             remark(&format!("it runs nowhere so far: {reason}"));
             return Ok(());

@@ -20,6 +20,18 @@ pub async fn nodes(session: &Session) -> Option<Vec<Node>> {
     session.client_with(&options).ok()?.nodes().await.ok()
 }
 
+/// The reason why no node can run a registration; none if one can, also where more are wanted.
+pub fn nowhere(registration: &Registration, nodes: &[Node]) -> Option<String> {
+    let can_run = |node: &Node| registration.nodes.matches(&node.labels) && is_open(registration, node);
+    if nodes.iter().any(can_run) { None } else { reason(registration, nodes) }
+}
+
+/// A node is open to a registration if it is heard of and, for a number of nodes, not cordoned.
+fn is_open(registration: &Registration, node: &Node) -> bool {
+    let counted = registration.replicas != Replicas::All;
+    node.state == NodeState::Ready && !(counted && node.cordoned)
+}
+
 /// Why there are not as many nodes for a registration as it asks for; none if there are.
 pub fn reason(registration: &Registration, nodes: &[Node]) -> Option<String> {
     let wanted = match registration.replicas {
@@ -35,8 +47,8 @@ pub fn reason(registration: &Registration, nodes: &[Node]) -> Option<String> {
         return Some(format!("no node has the labels `{selector}`; `estimand nodes` shows which they have"));
     }
     let counted = registration.replicas != Replicas::All;
-    let is_open = |node: &&Node| node.state == NodeState::Ready && !(counted && node.cordoned);
-    let (open, closed): (Vec<&Node>, Vec<&Node>) = labelled.into_iter().partition(is_open);
+    let (open, closed): (Vec<&Node>, Vec<&Node>) =
+        labelled.into_iter().partition(|node| is_open(registration, node));
     if open.len() >= wanted {
         return None;
     }
@@ -88,6 +100,8 @@ mod tests {
         let known =
             [node("n1", "a", "ready", false), node("n2", "a", "ready", true), node("n3", "b", "lost", false)];
         assert_eq!(reason(&registration, &known).as_deref(), expected, "{nodes} {replicas:?}");
+        let has_none = expected.is_some_and(|reason| reason.contains("no node"));
+        assert_eq!(nowhere(&registration, &known).is_some(), has_none, "{nodes} {replicas:?}");
         assert!(reason(&registration, &[]).unwrap().starts_with("no node is known"));
     }
 

@@ -181,7 +181,7 @@ class ValueCalls(Calls):
     ) -> Binding:
         """Makes a name serve the values of `to`, or the part `field` of each; a bound name is swapped.
 
-        With `only_from`, only if it serves that one until then; with `force`, also if its readers would lose all values.
+        With `only_from`, only if it serves that one until then; with `force`, also if readers lose all values by that.
         """
         body: dict[str, Any] = {"to": to}
         if field is not None:

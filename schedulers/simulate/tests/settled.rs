@@ -54,7 +54,7 @@ fn attempt() -> impl Strategy<Value = Attempt> {
 }
 
 /// The task while its story is told.
-struct Told {
+struct StoryTask {
     progress: Progress,
     now: Millis,
     term: Term,
@@ -64,10 +64,10 @@ struct Told {
     ended: Option<Millis>,
 }
 
-impl Told {
-    fn new(until: Millis, fits: bool) -> Told {
+impl StoryTask {
+    fn new(until: Millis, fits: bool) -> StoryTask {
         let term = Term { window: FROM..until, fits };
-        Told { progress: Progress::default(), now: FROM, term, had: 0, missed: 0, ended: None }
+        StoryTask { progress: Progress::default(), now: FROM, term, had: 0, missed: 0, ended: None }
     }
 
     fn end(&self) -> Millis {
@@ -172,7 +172,7 @@ proptest! {
         fits in prop::bool::weighted(0.9),
     ) {
         let until = FROM + seconds * 1_000;
-        let mut told = Told::new(until, fits);
+        let mut told = StoryTask::new(until, fits);
         let is_over = (1..).zip(&stories).any(|(number, story)| told.attempt(number, story));
         if !is_over {
             // Nobody places it again.

@@ -155,7 +155,8 @@ fn states(given: &str) -> Result<Vec<PromiseState>, Problem> {
 )]
 pub async fn promise_of(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id");
-    let (shared, now) = (service.shared(), service.shared().clock.now_micros());
+    let shared = service.shared();
+    let now = shared.clock.now_micros();
     let found = shared.loaded(|table| table.promises.find(id).map(|promise| record(table, promise, now)))?;
     let unknown = || Problem::not_found(Rejection::NoPromise(id.to_owned()).to_string());
     Ok(HttpResponse::Ok().json(found.ok_or_else(unknown)?))
@@ -237,7 +238,8 @@ pub async fn release_all(
 
 /// A promise that is read or changed, with the tasks as they are now.
 fn shown(service: &TaskService, promise: &Promise) -> PromiseRecord {
-    let (shared, now) = (service.shared(), service.shared().clock.now_micros());
+    let shared = service.shared();
+    let now = shared.clock.now_micros();
     shared.table(|table| record(table, promise, now))
 }
 

@@ -16,7 +16,7 @@ use diesel::sql_types::Text;
 
 use crate::ballast::Ballast;
 use crate::driver::{Driver, MysqlWrapper, PgWrapper};
-use crate::error::{Cause, Failure, is_full};
+use crate::error::{Cause, Failure, is_full, is_sqlite_io};
 use crate::url::Target;
 use crate::{Error, Halt, StoreUrl, tls, unwritten};
 
@@ -140,11 +140,7 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     let name = if path.is_absolute() { name.to_owned() } else { format!("./{name}") };
     unwritten::before_opening(path);
     let mut connection = SqliteConnection::establish(&name).map_err(|error| refused(error.to_string()))?;
-    connection
-        .batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))
-        .and_then(|()| use_write_ahead_log(&mut connection))
-        .and_then(|mode| connection.batch_execute(&format!("{SQLITE_SETTINGS} {CACHING}")).map(|()| mode))
-        .and_then(|mode| empty_the_log(&mut connection, path).map(|()| mode))
+    with_ballast(path, || prepare_sqlite(&mut connection))
         .map_err(|error| Failure::from(error).without_effect(OPENING))
         .and_then(|mode| match mode.as_str() {
             "wal" => Ok(()),
@@ -155,18 +151,28 @@ fn open_sqlite(path: &Path) -> Result<SqliteConnection, Error> {
     Ok(connection)
 }
 
-/// On a full disk with the room of the ballast, or nothing could be removed after a start.
-fn empty_the_log(connection: &mut SqliteConnection, path: &Path) -> QueryResult<()> {
-    match connection.batch_execute(EMPTY_THE_LOG) {
-        Err(error) if is_full(&error.to_string()) => {
-            let ballast = Ballast::of(path);
-            ballast.give_back();
-            let emptied = connection.batch_execute(EMPTY_THE_LOG);
-            ballast.take_back();
-            emptied
-        }
-        emptied => emptied,
+/// Runs `prepare`, on a full disk once more with the ballast's room: the log's index and what the log has more than the
+/// database need some, and without them nothing could be removed after a start.
+fn with_ballast<T>(path: &Path, mut prepare: impl FnMut() -> QueryResult<T>) -> QueryResult<T> {
+    let prepared = prepare();
+    // For the index SQLite says no more than that it cannot be written.
+    if !prepared.as_ref().is_err_and(|error| is_full(&error.to_string()) || is_sqlite_io(error)) {
+        return prepared;
     }
+    let ballast = Ballast::of(path);
+    ballast.give_back();
+    let prepared = prepare();
+    ballast.take_back();
+    prepared
+}
+
+/// The journal's mode, once all is set and the log is empty.
+fn prepare_sqlite(connection: &mut SqliteConnection) -> QueryResult<String> {
+    connection.batch_execute(&format!("PRAGMA busy_timeout = {};", SQLITE_BUSY_TIMEOUT.as_millis()))?;
+    let mode = use_write_ahead_log(connection)?;
+    connection.batch_execute(&format!("{SQLITE_SETTINGS} {CACHING}"))?;
+    connection.batch_execute(EMPTY_THE_LOG)?;
+    Ok(mode)
 }
 
 /// Two processes that switch a new file over at once get an error without any wait, whatever the

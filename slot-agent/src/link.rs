@@ -30,8 +30,8 @@ pub const LEASE_MARGIN: Duration = Duration::from_millis(400);
 const WAIT: Duration = Duration::from_secs(10);
 /// How long a heartbeat may take.
 const BEAT_WITHIN: Duration = Duration::from_secs(3);
-/// How long the last heartbeat may take: a manager that is not told finds out.
-const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// How long the last heartbeat may take, with all attempts: a manager that is not told finds out.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 /// Heartbeats are not closer together than this.
 const BREATH: Duration = Duration::from_millis(10);
 /// After only older states for so long, they are those of another store. Longer than a question waits and a leadership
@@ -159,16 +159,23 @@ impl Link {
 
     /// The last heartbeat: every slot has ended.
     pub async fn leave(&self) {
-        let beat = self.heartbeat(self.board.report(None), true, true);
-        let sent = timeout(LEAVE_WITHIN, self.send(self.servers.current(), beat)).await;
-        let failed = match sent {
-            Ok(Ok(_)) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer within {LEAVE_WITHIN:?}")),
+        let mut failed = format!("no answer within {LEAVE_WITHIN:?}");
+        let told = timeout(LEAVE_WITHIN, async {
+            loop {
+                let beat = self.heartbeat(self.board.report(None), true, true);
+                match self.send(self.servers.current(), beat).await {
+                    Err(Error::Unreachable { cause, .. }) => failed = cause,
+                    answered => return answered.map(drop),
+                }
+                sleep(FIRST_PAUSE).await;
+            }
+        });
+        let error = match told.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => failed,
         };
-        if let Some(error) = failed {
-            tracing::debug!(error, "the manager was not told that this agent leaves");
-        }
+        tracing::debug!(error, "the manager was not told that this agent leaves");
     }
 
     fn heartbeat(&self, report: crate::board::Report, full: bool, leaving: bool) -> Heartbeat {

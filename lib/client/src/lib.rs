@@ -266,7 +266,7 @@ impl Client {
     ) -> Result<Answer, RequestFailure> {
         let shown = url.to_string();
         let unreachable = |e: &reqwest::Error| RequestFailure {
-            taken: !e.is_connect(),
+            taken: !(e.is_connect() || was_unsent(e)),
             error: self.no_answer(shown.clone(), e),
         };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
@@ -349,6 +349,13 @@ struct RequestFailure {
     error: Error,
     /// True if the service may have acted on it.
     taken: bool,
+}
+
+/// True if the connection had ended before the request was written to it, as a server ends it that waited for one in vain.
+fn was_unsent(error: &reqwest::Error) -> bool {
+    // The library has no other name for an answer that came while nothing was asked.
+    let was_idle = |error: &hyper::Error| error.to_string() == "received unexpected message from connection";
+    tls::cause::<hyper::Error>(error).is_some_and(|error| error.is_canceled() || was_idle(error))
 }
 
 fn is_problem(response: &Response) -> bool {

@@ -1,8 +1,9 @@
-//! A server ends a connection on which no request comes with 408. A request that was sent at that moment is sent again.
+//! A server ends a connection on which no request comes with 408. A request that was sent at that moment, or was about to
+//! be, is sent again.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use estimand_client::{Client, Error};
@@ -20,17 +21,34 @@ fn answer(mut stream: TcpStream, text: &str) -> String {
 
 /// Deletes a task, which is sent again only if it was not taken, at a server that answers so; returns how often it was sent.
 fn delete(answers: &[&'static str]) -> (Result<(), Error>, usize) {
+    delete_after(&[], answers)
+}
+
+/// Deletes a task at a server that says `early` on connections of their own, before it has read anything.
+fn delete_after(early: &[&'static str], answers: &[&'static str]) -> (Result<(), Error>, usize) {
     // Another test may have done so.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let answers = answers.to_vec();
+    let first = early.to_vec();
     let server = thread::spawn(move || {
+        for text in first {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(text.as_bytes()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            // What was sent all the same, so that the connection is not reset.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
         let served = answers.into_iter().map(|text| answer(listener.accept().unwrap().0, text));
         served.filter(|head| head.starts_with("DELETE /api/tasks/t1 ")).count()
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(client.delete_task("t1"));
+    if !early.is_empty() {
+        // A server whose answers were not asked for would wait for ever.
+        outcome.as_ref().unwrap();
+    }
     (outcome, server.join().unwrap())
 }
 
@@ -45,4 +63,12 @@ fn a_request_that_was_not_read_is_sent_again() {
     assert_eq!(sent, 3);
     let (outcome, sent) = delete(&[FOREIGN]);
     assert!(matches!(outcome, Err(Error::Unexpected { .. })) && sent == 1);
+}
+
+#[test]
+fn a_request_whose_connection_ended_before_it_is_sent_again() {
+    for _ in 0..40 {
+        let (outcome, _) = delete_after(&[UNREAD], &[DONE]);
+        outcome.unwrap();
+    }
 }

@@ -23,7 +23,7 @@ use crate::lines;
 use crate::page::Command;
 
 /// Far longer than anything in the documents takes on a machine that also compiles.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = wait::PATIENCE;
 /// Enough for the programs in the background to end.
 const END: Duration = Duration::from_secs(20);
 /// Between two looks at the same.

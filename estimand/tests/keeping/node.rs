@@ -121,12 +121,13 @@ impl Node {
         mut right: impl FnMut(&AttemptNews) -> bool,
     ) -> AttemptNews {
         wait::until_ok(PATIENCE, &format!("{attempt} to {what}"), || {
-            let heard = self.services.heard(attempt);
-            if right(&heard) {
-                return Ok(heard);
-            }
-            let last: Vec<_> = heard.lines.iter().rev().take(3).collect();
-            Err(format!("{:?}, {} lines, the last are {last:?}", heard.stages, heard.lines.len()))
+            self.services.look_at(attempt, |heard| {
+                if right(heard) {
+                    return Ok(heard.clone());
+                }
+                let last: Vec<_> = heard.lines.iter().rev().take(3).collect();
+                Err(format!("{:?}, {} lines, the last are {last:?}", heard.stages, heard.lines.len()))
+            })
         })
     }
 

@@ -115,6 +115,11 @@ impl StandIn {
         self.state().heard.get(attempt).cloned().unwrap_or_default()
     }
 
+    /// Looks at the news of an attempt, which may be many, where they are.
+    pub fn look_at<T>(&self, attempt: &str, look: impl FnOnce(&AttemptNews) -> T) -> T {
+        look(self.state().heard.get(attempt).unwrap_or(&AttemptNews::default()))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

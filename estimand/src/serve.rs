@@ -206,6 +206,7 @@ impl Services {
                 publish,
                 published_images_only: terms.published_images_only,
                 lease: terms.lease,
+                users: users.clone(),
             };
             TaskService::start(options, &tasks, &readiness)
         });

@@ -167,6 +167,8 @@ impl Access {
         self.0.users.set_limits(limits::of_rows(&limits));
         let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         if self.0.tokens.load().stored().is_none_or(|known| **known != rows) {
+            let live = rows.iter().filter(|row| row.revoked_at.is_none());
+            live.filter_map(|row| row.user_name.as_deref()).for_each(|user| drop(self.0.users.admit(user)));
             self.open(Tokens::new(Some(Arc::new(rows)), &own));
         }
         Ok(())

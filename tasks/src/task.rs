@@ -210,6 +210,11 @@ impl Task {
         (self.document.on_loss != OnLoss::Wait).then_some(millis)
     }
 
+    /// Its node is not heard of, and it is over when its lease is, if not before.
+    pub fn ends_with_its_lease(&self) -> bool {
+        self.progress.state == State::Lost && self.document.on_loss != OnLoss::Wait
+    }
+
     /// The work for its node.
     fn work(&self) -> TaskWork {
         let mut work = work(&self.document);

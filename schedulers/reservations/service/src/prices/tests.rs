@@ -25,7 +25,14 @@ fn with_places(free: &[u64], places: &[u64]) -> Prices {
         class.capacity.insert(PLACES.to_owned(), *all);
         class.free.insert(PLACES.to_owned(), places.to_vec());
     }
-    let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
+    let timeline = CapacityTimeline {
+        revision: 7,
+        now: NOW,
+        from: NOW,
+        step: 60,
+        classes: vec![class],
+        ..CapacityTimeline::default()
+    };
     Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap()
 }
 
@@ -164,7 +171,7 @@ proptest! {
         let free = capacity.iter().map(|(name, amount)| (name.clone(), vec![*amount; slots as usize])).collect();
         let class =
             ClassTimeline { class: DEFAULT_CLASS.to_owned(), nodes: 1, capacity, free, promised: BTreeMap::new() };
-        let timeline = CapacityTimeline { revision: 7, now: 0, from: 0, step: slot, classes: vec![class] };
+        let timeline = CapacityTimeline { revision: 7, step: slot, classes: vec![class], ..CapacityTimeline::default() };
         let prices = Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap();
         let of_unit = goods.iter().map(|(name, (amount, _), unit, _)| ((*name).to_owned(), amount * unit));
         let mut asked = Document::default();

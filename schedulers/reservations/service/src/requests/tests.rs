@@ -82,6 +82,7 @@ fn tasks() -> impl Strategy<Value = Option<PromiseTasks>> {
     let amounts = (0..3_u32, 0..3_u32, 0..300_000_u64, 0..300_000_u64, prop::option::of(1_000..1_300_u64));
     let some = amounts.prop_map(|(open, over, had_milliseconds, missed_milliseconds, ended)| PromiseTasks {
         open,
+        silent: 0,
         over,
         had_milliseconds,
         missed_milliseconds,

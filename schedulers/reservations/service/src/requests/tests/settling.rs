@@ -15,6 +15,7 @@ fn tasks(had: u64, missed: u64, ended: Option<u64>) -> PromiseTasks {
     let is_over = ended.is_some();
     PromiseTasks {
         open: u32::from(!is_over),
+        silent: 0,
         over: u32::from(is_over),
         had_milliseconds: had * 1_000,
         missed_milliseconds: missed * 1_000,

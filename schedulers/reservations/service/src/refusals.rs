@@ -81,6 +81,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
         NoPrice::Past { now } => {
             return invalid("from", "is over".to_owned(), format!("{} or later", text(*now)));
         }
+        NoPrice::Tight { needed, window, earliest } => {
+            let detail = format!("it takes {needed} s, and its window has {window} s that have prices");
+            return late(&detail, *earliest);
+        }
         NoPrice::Refused(refusal) => refusal,
     };
     match refusal {
@@ -114,13 +118,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
             let last = text(settings.instant(*last));
             invalid("by", "is later than prices reach".to_owned(), format!("{last} or sooner"))
         }
-        Refusal::TooTight { earliest, length, .. } => {
-            let detail = format!("{length} slots of {} s do not fit between `from` and `by`", settings.slot);
-            late(&detail, *earliest, settings)
-        }
         Refusal::Full { deadline, earliest } => {
             let by = text(settings.instant(*deadline));
-            late(&format!("so much is not free for so long before {by}"), *earliest, settings)
+            let detail = format!("so much is not free for so long before {by}");
+            late(&detail, earliest.map(|earliest| settings.instant(earliest)))
         }
         Refusal::Past { now, .. } => {
             invalid("from", "is over".to_owned(), format!("{} or later", text(settings.instant(*now))))
@@ -129,9 +130,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
     }
 }
 
-fn late(detail: &str, earliest: Option<u64>, settings: &Settings) -> Problem {
+/// The deadline that would do is in seconds since 1970.
+fn late(detail: &str, earliest: Option<u64>) -> Problem {
     let error = FieldError::new("by", "is too early");
-    match earliest.map(|earliest| text(settings.instant(earliest))) {
+    match earliest.map(text) {
         Some(earliest) => {
             let detail = format!("{detail}; the earliest deadline that would do is {earliest}");
             refused(kind::INFEASIBLE, detail, error.expected(format!("{earliest} or later")))

@@ -6,6 +6,7 @@ mod celery;
 mod changes;
 mod deaths;
 mod fidelity;
+mod full;
 mod had;
 mod lines;
 mod lists;

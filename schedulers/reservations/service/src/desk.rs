@@ -43,8 +43,8 @@ use crate::writer::ReservationsState;
 use answering::Answering;
 pub use change::quote as quote_change;
 use order::Party;
-pub use pricing::quote_all;
 use pricing::{Asked, Parts, give_back, price_all, with_values};
+pub use pricing::{check_room, quote_all};
 
 /// How many wait at most, and are served at once.
 const MAX_WAITING: usize = 1_024;

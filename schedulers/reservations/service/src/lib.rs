@@ -141,6 +141,7 @@ impl ReservationService {
         let shared = self.shared();
         let prices = shared.known_prices()?;
         shared.figures.quotes.increment();
+        desk::check_room(shared, &prices, 1)?;
         let priced = prices.offer(document, shared.now(), &BTreeSet::new());
         let priced = priced.map_err(|why| refusals::no_price(&why, document, &shared.settings))?;
         Ok(views::quote(document, &priced.offer, prices.revision))

@@ -46,6 +46,13 @@ pub fn no_celery() -> Problem {
     Problem::invalid_field(error.expected("a service that was started with --celery-broker, or `task`"))
 }
 
+/// The ledger keeps as many promises as it can that are not over.
+pub fn no_promises_left() -> Problem {
+    let detail = "the ledger of capacity has as many promises as it keeps, and too few of them are over to make room: ask again when \
+                  some are, or give up one that is not needed";
+    Problem::conflict(detail)
+}
+
 /// A list costs more than it is worth.
 pub fn list_too_dear(price: Money, value: Money) -> Problem {
     let detail = format!("all of the list costs {price} credits, and {value} is what it is worth");

@@ -26,6 +26,8 @@ pub struct Table {
     changing: BTreeSet<u64>,
     untold: BTreeSet<u64>,
     unpublished: BTreeSet<u64>,
+    /// The ends of the promises whose end was not heard of yet, in seconds since 1970.
+    ends: BTreeSet<(u64, u64)>,
     pub credits: Credits,
     /// The highest number that a reservation ever had.
     pub highest: u64,
@@ -75,6 +77,11 @@ impl Table {
     /// The live reservations whose start is to be published, or to be asked for.
     pub fn unpublished(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.these(&self.unpublished)
+    }
+
+    /// The reservations whose promise was over at an instant, but of whose end nothing was heard; the first to end come first.
+    pub fn overdue(&self, at: u64) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.ends.range(..=(at, u64::MAX)).filter_map(|(_, number)| self.get(*number))
     }
 
     pub fn of_key(&self, key: &str) -> Option<&Arc<Reservation>> {
@@ -164,7 +171,17 @@ impl Table {
             };
         }
         self.highest = self.highest.max(number);
+        self.forget_end(number);
+        if reservation.awaits_end() {
+            self.ends.insert((reservation.progress.offer.end, number));
+        }
         self.reservations.insert(number, reservation);
+    }
+
+    fn forget_end(&mut self, number: u64) {
+        if let Some(end) = self.get(number).map(|before| before.progress.offer.end) {
+            self.ends.remove(&(end, number));
+        }
     }
 
     fn forget_key(&mut self, number: u64) {
@@ -175,6 +192,7 @@ impl Table {
 
     fn remove(&mut self, number: u64) {
         self.forget_key(number);
+        self.forget_end(number);
         let Some(reservation) = self.reservations.remove(&number) else { return };
         self.ids.remove(&reservation.id);
         self.promises.remove(&reservation.promise_id());

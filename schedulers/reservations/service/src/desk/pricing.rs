@@ -7,9 +7,10 @@ use estimand_api::problem::Problem;
 use estimand_reservations::Money;
 
 use crate::document::Document;
+use crate::http::problems;
 use crate::prices::{Priced, Prices};
 use crate::refusals;
-use crate::requests::sum;
+use crate::requests::{room, sum};
 use crate::shared::Shared;
 
 /// The requests of a wish, each with its price.
@@ -27,6 +28,7 @@ pub fn price_all(
     is_list: bool,
     value: Option<Money>,
 ) -> Result<Vec<Priced>, Problem> {
+    check_room(shared, prices, asked.len())?;
     let mut all: Vec<Priced> = Vec::new();
     for (document, without) in asked {
         shared.figures.quotes.increment();
@@ -53,6 +55,15 @@ pub fn price_all(
         }
         _ => Ok(all),
     }
+}
+
+/// Nothing has a price that cannot be promised because too much is kept already.
+pub fn check_room(shared: &Shared, prices: &Prices, new: usize) -> Result<(), Problem> {
+    if !prices.has_promises_left(new) {
+        return Err(refusals::no_promises_left());
+    }
+    let rejected = shared.table(|table| room(table, new).err());
+    rejected.map_or(Ok(()), |rejection| Err(problems::of_rejection(&rejection)))
 }
 
 /// The prices of a list of requests, of which nothing is promised.

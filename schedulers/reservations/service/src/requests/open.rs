@@ -111,7 +111,7 @@ pub fn known(
 }
 
 /// The reservations that make room for so many.
-fn room(table: &Table, new: usize) -> Result<Vec<u64>, Rejection> {
+pub fn room(table: &Table, new: usize) -> Result<Vec<u64>, Rejection> {
     let missing = (table.len() + new).saturating_sub(MAX_RESERVATIONS);
     let oldest = table.all().filter(|reservation| !reservation.is_open()).take(missing);
     let oldest: Vec<u64> = oldest.map(|reservation| reservation.number).collect();

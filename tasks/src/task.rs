@@ -277,10 +277,15 @@ fn work(document: &Document) -> TaskWork {
         cpu: amount(CPU),
         memory: amount(MEMORY),
         gpu: amount(GPU),
-        inputs: document.inputs.clone(),
+        inputs: document.inputs.iter().map(input).collect(),
         outputs: document.outputs.clone(),
         port: document.port,
     }
+}
+
+/// An input as its node is told it. Another user's file has its path below the folder of the file service, where its grant is for.
+fn input(input: &Input) -> TaskInput {
+    TaskInput { file: input.file.place(), place: input.place.clone() }
 }
 
 /// The core's milliseconds.

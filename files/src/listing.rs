@@ -167,7 +167,7 @@ mod tests {
 
     /// A page of an operator, to whom the folders are where they say.
     fn page_of(listing: &Listing, root: &Root) -> io::Result<FilePage> {
-        listing.page(root, listing.folder.as_ref())
+        listing.page(root, listing.folder.as_ref().map(ReadPath::path))
     }
 
     fn paths(page: &FilePage) -> Vec<&str> {

@@ -9,14 +9,14 @@ use estimand_api::image::TaskImage;
 use estimand_api::promise::PromiseEnd;
 use estimand_api::resources::PLACES;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
-use estimand_api::task_files::TaskOutputs;
+use estimand_api::task_files::{TaskInput, TaskOutputs};
 use estimand_capacity::{Amounts, Ledger, Resource};
 use serde::{Deserialize, Serialize};
 
 use crate::core::Millis;
 use crate::core::cluster::CPU;
 use crate::core::decision::Why;
-use crate::core::document::Document;
+use crate::core::document::{Document, Input};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::request::Request;

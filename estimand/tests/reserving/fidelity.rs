@@ -116,8 +116,7 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
 
     let price = format!("units={}", 360.0 / slot as f64);
     let (length, horizon) = (format!("{slot}s"), format!("{}s", HORIZON * slot));
-    let plane =
-        Plane::selling(&["--price", &price, "--price-slot", &length, "--price-horizon", &horizon]);
+    let plane = Plane::selling(&["--price", &price, "--price-slot", &length, "--price-horizon", &horizon]);
     let folder = tempfile::tempdir().unwrap();
     let class = |node: usize| format!("emulated{node}");
     let agents: Vec<process::Estimand> = (0..NODES)
@@ -190,7 +189,11 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
         units += job.width;
         grace += job.width as f64 * end_grace(Duration::from_secs(job.length * slot)).as_secs_f64();
     }
-    assert_eq!(trimmed(&promised), trimmed(&simulated), "each slot of each node has the units of the simulation");
+    assert_eq!(
+        trimmed(&promised),
+        trimmed(&simulated),
+        "each slot of each node has the units of the simulation"
+    );
     let allocated = slot * promised.iter().flatten().sum::<u64>();
     let (processes, had) = wait::until_ok(PATIENCE, "all processes to have noted their end", || {
         let text = fs::read_to_string(&runs).unwrap_or_default();

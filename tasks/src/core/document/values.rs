@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_api::duration::Span;
 use estimand_api::fields::{self, Fields};
 use estimand_api::file::FilePath;
+use estimand_api::file_share::{ReadPath, ReadPathError};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::resources;
@@ -13,7 +14,7 @@ use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern};
 use estimand_capacity::{Amounts, Resource};
 use serde_json::{Value, json};
 
-use super::Volume;
+use super::{Input, Volume};
 use crate::core::dependency::{After, On};
 use crate::core::retries::Retries;
 

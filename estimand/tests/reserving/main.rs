@@ -13,6 +13,7 @@ mod lists;
 mod many;
 mod plane;
 mod predicting;
+mod shares;
 mod users;
 mod windows;
 mod words;

@@ -150,6 +150,12 @@ impl Prices {
         }
     }
 
+    /// The places of tasks of all nodes together.
+    pub fn places(&self) -> u64 {
+        let Ok(places) = Resource::parse(PLACES) else { return 0 };
+        self.classes.values().map(|pricing| pricing.capacity(&places)).sum()
+    }
+
     /// The ledger makes so many more promises.
     pub fn has_promises_left(&self, new: usize) -> bool {
         self.left.is_none_or(|left| new as u64 <= left)

@@ -11,6 +11,7 @@ use crate::choice::Choice;
 use crate::credits::Credits;
 use crate::requests::sum;
 use crate::reservation::{Reservation, State};
+use crate::usage::Usages;
 
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -29,6 +30,7 @@ pub struct Table {
     /// The ends of the promises whose end was not heard of yet, in seconds since 1970.
     ends: BTreeSet<(u64, u64)>,
     pub credits: Credits,
+    pub usages: Usages,
     /// The highest number that a reservation ever had.
     pub highest: u64,
     pub last_bid: u64,
@@ -172,6 +174,10 @@ impl Table {
         }
         self.highest = self.highest.max(number);
         self.forget_end(number);
+        if let Some(before) = self.reservations.get(&number) {
+            self.usages.remove(before);
+        }
+        self.usages.add(&reservation);
         if reservation.awaits_end() {
             self.ends.insert((reservation.progress.offer.end, number));
         }
@@ -194,6 +200,7 @@ impl Table {
         self.forget_key(number);
         self.forget_end(number);
         let Some(reservation) = self.reservations.remove(&number) else { return };
+        self.usages.remove(&reservation);
         self.ids.remove(&reservation.id);
         self.promises.remove(&reservation.promise_id());
         for numbers in

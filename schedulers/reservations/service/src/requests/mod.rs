@@ -20,7 +20,7 @@ pub use change::{ChangeAnswer, ChangeAnswered, PlanChange};
 pub use choose::Choose;
 pub use grant::Grant;
 pub use hear::{Hear, LookedUp};
-pub use open::{Open, Opened, known, room, sum};
+pub use open::{Open, Opened, check_shares, known, room, room_for_bytes, sum};
 pub use rebid::Rebid;
 pub use settle::TasksKnown;
 pub use started::StartKnown;

@@ -171,6 +171,8 @@ impl World {
                     list,
                     key: key.map(|key| key.to_string()),
                     account: name(user),
+                    scope: Scope::default(),
+                    places: 0,
                     by: name(user),
                     order,
                 });
@@ -376,3 +378,4 @@ fn a_list_is_paid_as_one_and_to_others_it_is_not_there() {
 }
 
 mod settling;
+mod shares;

@@ -36,6 +36,8 @@ pub enum Right {
     Read(FilePath),
     /// To put files into this folder, and to see which are there.
     Write(FilePath),
+    /// What was asked for is not shared.
+    Nothing,
 }
 
 /// Makes grants and checks them.

@@ -5,13 +5,12 @@
 
 use estimand_api::access::forbidden;
 use estimand_api::file::FilePath;
+use estimand_api::file_share::{ReadPath, USERS_FOLDER};
 use estimand_api::problem::Problem;
 use estimand_web::Principal;
 
 use crate::grants::{Grant, Right};
-
-/// The folder of users' folders.
-const USERS: &str = "users";
+use crate::shares::Shares;
 
 #[derive(Debug, Clone)]
 pub struct Home {
@@ -19,16 +18,18 @@ pub struct Home {
     folder: Option<String>,
     /// None: everything in it.
     right: Option<Right>,
+    /// The user whose own it is; none: an operator's or a grant's.
+    user: Option<String>,
 }
 
 impl Home {
     pub fn of(caller: &Principal) -> Self {
-        Home { folder: caller.user().map(folder_of), right: None }
+        Home { folder: caller.user().map(folder_of), right: None, user: caller.user().map(str::to_owned) }
     }
 
     /// The part that a grant gives.
     pub fn granted(grant: Grant) -> Self {
-        Home { folder: grant.home, right: Some(grant.right) }
+        Home { folder: grant.home, right: Some(grant.right), user: None }
     }
 
     /// The place of a caller's path below the folder of the service.
@@ -37,6 +38,8 @@ impl Home {
             None => true,
             Some(Right::Read(file)) => file == path,
             Some(Right::Write(folder)) => is_beneath(path, folder),
+            // It is another user's, who does not share it: it is as if it was not there.
+            Some(Right::Nothing) => return Err(Problem::not_found(format!("there is no file `{path}`"))),
         };
         if !is_granted {
             return Err(forbidden(format!("the grant is not for `{path}`")));
@@ -48,6 +51,20 @@ impl Home {
             .map_err(|error: estimand_api::file::FilePathError| Problem::invalid_field(error.at("path")))
     }
 
+    /// The place of a file or folder that is to be read, also another user's who shares it.
+    pub fn place_to_read(&self, path: &ReadPath, shares: &Shares) -> Result<FilePath, Problem> {
+        let Some(owner) = path.owner() else { return self.place(path.path()) };
+        let is_shared = match (&self.user, &self.right) {
+            (Some(user), _) => shares.is_readable(user, owner, path.path()),
+            (None, None) => true,
+            (None, Some(_)) => false,
+        };
+        match is_shared {
+            true => Ok(path.place()),
+            false => Err(Problem::not_found(format!("there is no file `{path}`"))),
+        }
+    }
+
     /// The same for a file that is to be put there.
     pub fn place_to_write(&self, path: &FilePath) -> Result<FilePath, Problem> {
         match self.right {
@@ -57,9 +74,14 @@ impl Home {
     }
 
     /// The place of a folder below that of the service; none is that itself.
-    pub fn folder(&self, folder: Option<&FilePath>) -> Result<Option<FilePath>, Problem> {
+    pub fn folder(&self, folder: Option<&ReadPath>, shares: &Shares) -> Result<Option<FilePath>, Problem> {
         match (folder, &self.folder) {
-            (Some(folder), _) => self.place(folder).map(Some),
+            (Some(folder), _) => match self.place_to_read(folder, shares) {
+                Err(problem) if problem.status == 404 => {
+                    Err(Problem::not_found(format!("there is no folder `{folder}`")))
+                }
+                place => place.map(Some),
+            },
             (None, Some(own)) => Ok(own.parse().ok()),
             (None, None) => Ok(None),
         }
@@ -73,7 +95,7 @@ impl Home {
 
 /// The folder of a user.
 pub fn folder_of(user: &str) -> String {
-    format!("{USERS}/{user}")
+    format!("{USERS_FOLDER}/{user}")
 }
 
 fn is_beneath(path: &FilePath, folder: &FilePath) -> bool {
@@ -95,8 +117,9 @@ mod tests {
         assert_eq!(home.place(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place_to_write(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/alice/users/bob/b"));
-        assert_eq!(home.folder(None).unwrap(), Some(path("users/alice")));
-        assert_eq!(home.folder(Some(&path("a"))).unwrap(), Some(path("users/alice/a")));
+        let shares = Shares::default();
+        assert_eq!(home.folder(None, &shares).unwrap(), Some(path("users/alice")));
+        assert_eq!(home.folder(Some(&path("a").into()), &shares).unwrap(), Some(path("users/alice/a")));
         let longest = path(&["x".repeat(255).as_str(); 4].join("/"));
         assert_eq!(home.place(&longest).unwrap_err().status, 400);
     }
@@ -105,18 +128,24 @@ mod tests {
     fn an_operators_paths_begin_in_the_folder_of_the_service() {
         let home = Home::of(&Principal::named("operator"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/bob/b"));
-        assert_eq!(home.folder(None).unwrap(), None);
+        let shares = Shares::default();
+        assert_eq!(home.folder(None, &shares).unwrap(), None);
+        let others = "/users/bob/b".parse().unwrap();
+        assert_eq!(home.place_to_read(&others, &shares).unwrap(), path("users/bob/b"));
     }
 
     #[test]
     fn a_grant_gives_one_file_or_one_folder() {
-        let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right) };
+        let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right), user: None };
         let reads = home(Right::Read(path("data/x")));
         assert_eq!(reads.place(&path("data/x")).unwrap(), path("users/alice/data/x"));
         for other in ["data/x/y", "data", "data/y"] {
             assert_eq!(reads.place(&path(other)).unwrap_err().status, 403, "{other}");
         }
         assert_eq!(reads.place_to_write(&path("data/x")).unwrap_err().status, 403);
+        let others = "/users/alice/data/x".parse().unwrap();
+        assert_eq!(reads.place_to_read(&others, &Shares::default()).unwrap_err().status, 404);
+        assert_eq!(home(Right::Nothing).place(&path("data/x")).unwrap_err().status, 404);
         let writes = home(Right::Write(path("tasks/t1")));
         assert_eq!(writes.place_to_write(&path("tasks/t1/a/b")).unwrap(), path("users/alice/tasks/t1/a/b"));
         for other in ["tasks/t1", "tasks/t11/a", "tasks/t2/a", "data/x"] {

@@ -2,7 +2,7 @@
 //!
 //! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
 //! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `home`
-//! is a user's part of it, `uploads` takes pieces, `listing` finds, `digests` remembers, `grants` are the rights of
+//! is a user's part of it, `shares` are the folders that users give others to read, `uploads` takes pieces, `listing` finds, `digests` remembers, `grants` are the rights of
 //! nodes to the files of their tasks, and `http` has the handlers.
 //!
 //! Invariants: a file has its name only when all of it is on disk, and then replaces the one before as a whole; a piece
@@ -14,6 +14,7 @@ mod home;
 mod http;
 mod listing;
 mod root;
+mod shares;
 mod uploads;
 
 use std::io;
@@ -30,8 +31,9 @@ use tokio::task::spawn_blocking;
 
 use digests::Digests;
 use grants::Grants;
-use http::{content, entries, granted, socket, upload};
+use http::{content, entries, granted, shares as share_routes, socket, upload};
 use root::Root;
+use shares::Shares;
 use uploads::Uploads;
 
 /// How often it is looked for uploads that nobody goes on with.
@@ -57,6 +59,7 @@ struct Inner {
     digests: Digests,
     digesting: Arc<Semaphore>,
     grants: Grants,
+    shares: Shares,
     figures: Figures,
     stop: Stop,
 }
@@ -83,7 +86,9 @@ impl FileService {
         let digesting = Arc::new(Semaphore::new(MAX_DIGESTED));
         let (digests, figures) = (Digests::default(), Figures::default());
         let grants = Grants::new().ok_or_else(|| io::Error::other("the system gives no random numbers"))?;
-        Ok(FileService(Arc::new(Inner { root, uploads, digests, digesting, grants, figures, stop })))
+        let shares = Shares::open(&root)?;
+        let inner = Inner { root, uploads, digests, digesting, grants, shares, figures, stop };
+        Ok(FileService(Arc::new(inner)))
     }
 
     fn figures(&self) -> &Figures {
@@ -92,6 +97,10 @@ impl FileService {
 
     fn grants(&self) -> &Grants {
         &self.0.grants
+    }
+
+    fn shares(&self) -> &Shares {
+        &self.0.shares
     }
 
     fn digesting(&self) -> &Arc<Semaphore> {
@@ -131,6 +140,9 @@ impl ServedPart for FileService {
             .add(Role::User, entries::list, entries::__path_list)
             .add(Role::User, entries::get, entries::__path_get)
             .add(Role::User, entries::delete, entries::__path_delete)
+            .add(Role::User, share_routes::list, share_routes::__path_list)
+            .add(Role::User, share_routes::share, share_routes::__path_share)
+            .add(Role::User, share_routes::unshare, share_routes::__path_unshare)
             .add(Role::User, socket::open, socket::__path_open)
             .add(Role::Service, granted::grant, granted::__path_grant)
             .add(Role::Node, granted::read, granted::__path_read)

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use chrono::DateTime;
 use estimand_api::file::{FileEntry, FilePage, FilePath};
+use estimand_api::file_share::ReadPath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::root::{self, Root};
@@ -17,25 +18,26 @@ const MAX_DEPTH: usize = 32;
 /// The selection of files.
 #[derive(Debug, Default)]
 pub struct Listing {
-    pub folder: Option<FilePath>,
+    pub folder: Option<ReadPath>,
     /// Also what is in its folders.
     pub recursive: bool,
     /// A part of the path, in small or capital letters.
     pub contains: Option<String>,
     /// Those that come after this path.
-    pub after: Option<FilePath>,
+    pub after: Option<ReadPath>,
     pub limit: usize,
 }
 
 impl Listing {
     /// The page; `top` is the place of its folder, of which the paths on it say nothing. Blocking.
     pub fn page(&self, root: &Root, top: Option<&FilePath>) -> io::Result<FilePage> {
-        let folder = self.folder.as_ref().map(FilePath::as_str);
+        let folder = self.folder.as_ref().map(ReadPath::to_string);
+        let folder = folder.as_deref();
         let top = root.folder(top.map(FilePath::as_str))?;
         // The names of `after` below the folder; nothing is left out if it is elsewhere.
-        let below = |after: &FilePath| match folder {
-            Some(folder) => after.as_str().strip_prefix(folder)?.strip_prefix('/').map(str::to_owned),
-            None => Some(after.as_str().to_owned()),
+        let below = |after: &ReadPath| match folder {
+            Some(folder) => after.to_string().strip_prefix(folder)?.strip_prefix('/').map(str::to_owned),
+            None => Some(after.to_string()),
         };
         let after = self.after.as_ref().and_then(below).unwrap_or_default();
         let after: Vec<&str> = after.split('/').filter(|name| !name.is_empty()).collect();
@@ -165,7 +167,7 @@ mod tests {
 
     /// A page of an operator, to whom the folders are where they say.
     fn page_of(listing: &Listing, root: &Root) -> io::Result<FilePage> {
-        listing.page(root, listing.folder.as_ref())
+        listing.page(root, listing.folder.as_ref().map(ReadPath::path))
     }
 
     fn paths(page: &FilePage) -> Vec<&str> {
@@ -188,7 +190,7 @@ mod tests {
     #[test]
     fn pages_go_on_where_the_one_before_ended() {
         let (_place, root) = some_files();
-        for folder in [None, Some("a".parse::<FilePath>().unwrap())] {
+        for folder in [None, Some("a".parse::<ReadPath>().unwrap())] {
             let whole = Listing { recursive: true, limit: 100, folder: folder.clone(), ..Listing::default() };
             let whole = page_of(&whole, &root).unwrap();
             for limit in 1..4 {

@@ -143,11 +143,15 @@ impl TaskTable {
         self.by_promise.get(id).into_iter().flatten().copied()
     }
 
+    pub fn open_on(&self, promise: &Promise) -> impl Iterator<Item = &Arc<Task>> {
+        self.of_promise(&promise.id).filter_map(|number| self.get(number))
+    }
+
     /// The usage of a promise by its tasks, also by those that are not over, and how many of these there are.
     pub fn usage_of(&self, promise: &Promise, now: Millis) -> (Tally, u32) {
         let mut tally = promise.tally;
         let mut open = 0;
-        for task in self.of_promise(&promise.id).filter_map(|number| self.get(number)) {
+        for task in self.open_on(promise) {
             open += 1;
             if let Some(term) = task.term(&self.promises) {
                 tally.count(&task.progress.usage.so_far(&task.progress, now, &term));

@@ -9,14 +9,14 @@ use estimand_api::image::TaskImage;
 use estimand_api::promise::PromiseEnd;
 use estimand_api::resources::PLACES;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
-use estimand_api::task_files::TaskOutputs;
+use estimand_api::task_files::{TaskInput, TaskOutputs};
 use estimand_capacity::{Amounts, Ledger, Resource};
 use serde::{Deserialize, Serialize};
 
 use crate::core::Millis;
 use crate::core::cluster::CPU;
 use crate::core::decision::Why;
-use crate::core::document::Document;
+use crate::core::document::{Document, Input};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::request::Request;
@@ -217,6 +217,11 @@ impl Task {
         (self.document.on_loss != OnLoss::Wait).then_some(millis)
     }
 
+    /// Its node is not heard of, and it is over when its lease is, if not before.
+    pub fn ends_with_its_lease(&self) -> bool {
+        self.progress.state == State::Lost && self.document.on_loss != OnLoss::Wait
+    }
+
     /// The work for its node.
     fn work(&self) -> TaskWork {
         let mut work = work(&self.document);
@@ -279,10 +284,15 @@ fn work(document: &Document) -> TaskWork {
         cpu: amount(CPU),
         memory: amount(MEMORY),
         gpu: amount(GPU),
-        inputs: document.inputs.clone(),
+        inputs: document.inputs.iter().map(input).collect(),
         outputs: document.outputs.clone(),
         port: document.port,
     }
+}
+
+/// An input as its node is told it. Another user's file has its path below the folder of the file service, where its grant is for.
+fn input(input: &Input) -> TaskInput {
+    TaskInput { file: input.file.place(), place: input.place.clone() }
 }
 
 /// The core's milliseconds.

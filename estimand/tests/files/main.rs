@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod shares;
 mod web_socket;
 
 use std::fs;

@@ -16,20 +16,20 @@ use serde_json::{Value, json};
 use crate::plane::Plane;
 
 /// The seconds of a slot: long, so that prices that are known stay right while the ledger is out of reach.
-const SLOT: u64 = 30;
+pub const SLOT: u64 = 30;
 
-struct Beside {
+pub struct Beside {
     /// Its helpers ask the service beside.
-    plane: Plane,
+    pub plane: Plane,
     service: Estimand,
     /// In front of the ledger.
-    proxy: Proxy,
-    ledger: Http,
-    cpu: f64,
+    pub proxy: Proxy,
+    pub ledger: Http,
+    pub cpu: f64,
 }
 
 impl Beside {
-    fn start() -> Beside {
+    pub fn start() -> Beside {
         let mut plane = Plane::start();
         let cpu = plane.processors();
         let address: SocketAddr = plane.http.authority().parse().unwrap();
@@ -54,7 +54,7 @@ impl Beside {
     }
 
     /// Waits for a time at which no slot ends soon.
-    fn begin_of_slot(&self) {
+    pub fn begin_of_slot(&self) {
         wait::until(PATIENCE, "the begin of a slot", || {
             let at = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() % SLOT;
             (1..SLOT / 2).contains(&at).then_some(())

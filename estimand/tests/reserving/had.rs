@@ -239,3 +239,25 @@ fn a_promise_on_which_others_submit_stays_and_one_with_retries_left_too() {
     }
     plane.check_money();
 }
+
+#[test]
+fn a_task_on_a_node_that_is_not_heard_of_is_waited_for_until_its_lease_is_over() {
+    let mut plane = started(&[]);
+    let mut asked = asked(0.5, "4s", 6, "trap '' TERM; sleep 60");
+    asked["task"]["lease"] = json!("7d");
+    let (made, task) = reserve(&plane, &asked);
+    wait::until_ok(PATIENCE, "the task to run", || {
+        let found = plane.http.get(&format!("/api/tasks/{task}")).expect_status(200).json();
+        if found["state"] == "RUNNING" { Ok(()) } else { Err(found) }
+    });
+    plane.agent.kill9();
+    wait::until_ok(PATIENCE, "its time to be over, and its node not to be heard of", || {
+        let promise = plane.promise(&made);
+        let is_silent = promise["tasks"]["silent"] == 1;
+        if promise["state"] == "OVER" && is_silent { Ok(()) } else { Err(promise) }
+    });
+    assert_eq!(plane.reservation(made["id"].as_str().unwrap())["state"], "ACTIVE");
+    plane.agent.restart_on_same_port();
+    let over = plane.wait_state(made["id"].as_str().unwrap(), "OVER");
+    check(&plane, &over, &[task]);
+}

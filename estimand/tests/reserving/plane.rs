@@ -27,10 +27,14 @@ impl Plane {
     pub fn selling(terms: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("reserving-").tempdir().unwrap();
         let lines = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let args = ["up", "--no-agent", "--defaults", "none", "--price-slot", "1s", "--price-horizon", "1h"];
+        let args = ["up", "--no-agent", "--defaults", "none"];
+        let is_said = |option: &str| terms.contains(&option);
+        let short = [["--price-slot", "1s"], ["--price-horizon", "1h"]];
+        let short = short.into_iter().filter(|[option, _]| !is_said(option)).flatten();
         // A certain port, so that a start after a kill finds it free.
         let services = process::estimand()
             .args(args)
+            .args(short)
             .args(terms.iter().copied())
             .args(["--reservations-lines".to_owned(), lines.to_string()])
             .port(free_port())

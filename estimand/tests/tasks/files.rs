@@ -155,6 +155,38 @@ fn files_are_those_of_the_tasks_user() {
 
 /// The token of a node is good for what runs there, and for that alone.
 #[test]
+fn a_folder_that_another_user_shares_has_inputs() {
+    let plane = Plane::start(&["n1"]);
+    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| plane.as_user(name));
+    put(&alice, "data/x", b"alice's");
+    put(&alice, "other", b"secret");
+    let shared = json!({ "folder": "data", "with": ["bob"] });
+    alice.send_json("PUT", "/api/files/shares", &shared).expect_status(200);
+    let submit = |http: &Http, input: &Value| {
+        let asked = json!({ "command": script("cat $ESTIMAND_TASK_FOLDER/*/x"), "inputs": [input] });
+        http.send_json("POST", "/api/tasks", &asked).expect_status(201).json()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for input in [json!("/users/alice/data/x"), json!({ "file": "/users/alice/data/x", "as": "in/x" })] {
+        let id = submit(&bob, &input);
+        let task = plane.over(&id);
+        assert_eq!(
+            (&task["state"], plane.log(&id)),
+            (&json!("SUCCEEDED"), vec!["alice's".to_owned()]),
+            "{task}"
+        );
+        assert_eq!(task["document"]["inputs"], json!([input]));
+    }
+    put(&carol, "users/alice/data/x", b"carol's own");
+    for (http, input) in [(&carol, "/users/alice/data/x"), (&bob, "/users/alice/other")] {
+        let task = plane.over(&submit(http, &json!(input)));
+        assert_eq!(task["ending"], json!({ "inputMissing": &input[1..] }), "{task}");
+    }
+}
+
+#[test]
 fn a_node_gets_the_files_of_its_tasks_while_they_are_there() {
     let plane = Plane::start(&["n1"]);
     put(&plane.http, "mine", b"of this task");

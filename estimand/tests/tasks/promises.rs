@@ -1,6 +1,6 @@
 //! Promises with real processes: kept through a kill, made room for, ended in time, and broken the least value first.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
@@ -118,6 +118,23 @@ fn a_node_that_is_lost_breaks_the_least_value_and_the_feed_tells() {
     assert_eq!(of("cheap")["state"], "BROKEN", "{changed:?}");
     assert_eq!(of("dear")["state"], "PROMISED", "{changed:?}");
     assert_ne!(of("dear")["units"][0], lost.as_str());
+}
+
+#[test]
+fn the_feed_tells_of_nodes_that_change_although_no_promise_does() {
+    let plane = Plane::start(&["n1"]);
+    cpu(&plane, 1);
+    let next = plane.http.get("/api/capacity/promises").expect_status(200).json()["next"].as_u64().unwrap();
+    let began = Instant::now();
+    let page = std::thread::scope(|scope| {
+        let feed = format!("/api/capacity/promises?after={next}&waitMs=60000");
+        let http = &plane.http;
+        let asking = scope.spawn(move || http.get(&feed).expect_status(200).json());
+        plane.http.request("PUT", "/api/nodes/n1/cordon", &[], b"").expect_status(200);
+        asking.join().unwrap()
+    });
+    assert_eq!((&page["promises"], page["revision"].as_u64() > Some(next)), (&json!([]), true), "{page}");
+    assert!(began.elapsed() < Duration::from_secs(60), "it does not wait for promises");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use actix_files::NamedFile;
 use actix_web::http::header::{ContentDisposition, DispositionParam, DispositionType};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::file::FilePath;
+use estimand_api::file_share::ReadPath;
 use estimand_api::problem::Problem;
 use estimand_web::{Failure, Principal, Query};
 
@@ -18,7 +18,7 @@ use crate::home::Home;
     get,
     path = "/api/files/content",
     tag = "files",
-    params(("path" = FilePath, Query, description = "The file")),
+    params(("path" = ReadPath, Query, description = "The file")),
     responses(
         (status = 200, description = "All of it", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, description = "The range that was asked for", body = Vec<u8>, content_type = "application/octet-stream"),
@@ -40,8 +40,8 @@ pub async fn get(
 /// The file that is asked for.
 pub async fn sent(req: &HttpRequest, home: &Home, service: &FileService) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
-    let path = parameters::path(query.get("path"))?;
-    let of = home.place(&path)?;
+    let path = parameters::read_path(query.get("path"))?;
+    let of = home.place_to_read(&path, service.shares())?;
     let opened = service.blocking(move |inner| {
         let file = inner.root.file(&of)?;
         NamedFile::from_file(file, of.name())

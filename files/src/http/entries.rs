@@ -1,5 +1,6 @@
 //! Files and folders: found, described, removed.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::DateTime;
 use estimand_api::file::{FileEntry, FilePage, FilePath};
+use estimand_api::file_share::ReadPath;
 use estimand_api::problem::Problem;
 use estimand_api::registration::Sha256;
 use estimand_web::parameters::whole;
@@ -29,10 +31,10 @@ const PAGE: u64 = 100;
     path = "/api/files",
     tag = "files",
     params(
-        ("folder" = Option<FilePath>, Query, description = "Only what is in this folder"),
+        ("folder" = Option<ReadPath>, Query, description = "Only what is in this folder"),
         ("recursive" = Option<bool>, Query, description = "Also what is in its folders; true if `contains` is given"),
         ("contains" = Option<String>, Query, description = "Only those with this text in their path, in small or capital letters"),
-        ("after" = Option<FilePath>, Query, description = "Only those after this one: the `next` of the page before"),
+        ("after" = Option<ReadPath>, Query, description = "Only those after this one: the `next` of the page before"),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, and never more than 1,000"),
     ),
     responses(
@@ -51,14 +53,14 @@ pub async fn list(
     let recursive = parameters::parsed("recursive", query.get("recursive"), "true or false")?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?;
     let listing = Listing {
-        folder: query.get("folder").map(|given| parameters::path_of("folder", given)).transpose()?,
+        folder: query.get("folder").map(|given| parameters::read_path_of("folder", given)).transpose()?,
         recursive: recursive.unwrap_or(contains.is_some()),
         contains,
-        after: query.get("after").map(|given| parameters::path_of("after", given)).transpose()?,
+        after: query.get("after").map(|given| parameters::read_path_of("after", given)).transpose()?,
         limit: usize::try_from(limit.clamp(1, MAX_PAGE)).unwrap_or(1),
     };
     let home = Home::of(&caller);
-    let top = home.folder(listing.folder.as_ref())?;
+    let top = home.folder(listing.folder.as_ref(), service.shares())?;
     let (page, listing) =
         service.blocking(move |inner| (listing.page(&inner.root, top.as_ref()), listing)).await?;
     let page = page.or_else(|error| match listing.folder {
@@ -80,7 +82,7 @@ pub async fn list(
     get,
     path = "/api/files/entry",
     tag = "files",
-    params(("path" = FilePath, Query, description = "The file")),
+    params(("path" = ReadPath, Query, description = "The file")),
     responses(
         (status = 200, description = "The file", body = FileEntry),
         (status = 400, description = "The query is not valid", body = Problem),
@@ -103,8 +105,8 @@ pub async fn described(
     service: &FileService,
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
-    let path = parameters::path(query.get("path"))?;
-    let place = home.place(&path)?;
+    let path = parameters::read_path(query.get("path"))?;
+    let place = home.place_to_read(&path, service.shares())?;
     // Reading a large file takes long, and goes on if the caller goes away.
     let permit = Arc::clone(service.digesting()).acquire_owned().await.map_err(|_| Problem::internal())?;
     let of = path.clone();
@@ -144,7 +146,7 @@ pub async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-pub fn entry(path: &FilePath, file: &File, sha256: Option<Sha256>) -> io::Result<FileEntry> {
+pub fn entry(path: &impl Display, file: &File, sha256: Option<Sha256>) -> io::Result<FileEntry> {
     let stat = rustix::fs::fstat(file)?;
     Ok(FileEntry {
         path: path.to_string(),

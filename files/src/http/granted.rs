@@ -4,8 +4,10 @@ use actix_web::http::header::HeaderName;
 use actix_web::web::{Payload, ThinData};
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
+use estimand_api::file_share::ReadPath;
 use estimand_api::headers::FILE_GRANT_HEADER;
 use estimand_api::json::parse_object;
+use estimand_api::names::UserName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 use estimand_api::task_files::{FileGrantRequest, FileGrants, MAX_TASK_FILES};
@@ -36,11 +38,19 @@ pub async fn grant(
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
     let FileGrantRequest { node, user, read, write } = body.parse(parse).await?;
-    let home = user.map(|user| home::folder_of(user.as_str()));
-    let make = |right| service.grants().make(&node, home.as_deref(), right);
+    let home = user.as_ref().map(|user| home::folder_of(user.as_str()));
+    let make = |home: Option<&str>, right| service.grants().make(&node, home, right);
+    let reads = |path: ReadPath| {
+        let Some(owner) = path.owner() else {
+            return make(home.as_deref(), Right::Read(path.path().clone()));
+        };
+        let user = user.as_ref().map(UserName::as_str);
+        let is_shared = user.is_none_or(|user| service.shares().is_readable(user, owner, path.path()));
+        make(None, if is_shared { Right::Read(path.place()) } else { Right::Nothing })
+    };
     Ok(HttpResponse::Ok().json(FileGrants {
-        read: read.into_iter().map(|path| make(Right::Read(path))).collect(),
-        write: write.map(|path| make(Right::Write(path))),
+        read: read.into_iter().map(reads).collect(),
+        write: write.map(|path| make(home.as_deref(), Right::Write(path))),
         valid_ms: u64::try_from(VALID.as_millis()).unwrap_or(u64::MAX),
     }))
 }

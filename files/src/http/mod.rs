@@ -6,5 +6,6 @@ pub mod entries;
 pub mod granted;
 mod parameters;
 mod problems;
+pub mod shares;
 pub mod socket;
 pub mod upload;

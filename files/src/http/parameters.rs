@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use estimand_api::file::FilePath;
+use estimand_api::access::forbidden;
+use estimand_api::file::{FilePath, FilePathError};
+use estimand_api::file_share::{ReadPath, ReadPathError};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 use estimand_web::parameters::whole;
@@ -11,15 +13,29 @@ use crate::home::Home;
 use crate::uploads::Upload;
 
 pub fn path(given: Option<&str>) -> Result<FilePath, Problem> {
-    let given = given.ok_or_else(|| {
-        let error = FieldError::new("path", "is missing");
-        Problem::invalid_field(error.expected("the path of a file, such as `models/mnist.onnx`"))
-    })?;
-    path_of("path", given)
+    path_of("path", given.ok_or_else(|| missing("path"))?)
+}
+
+/// The path of something that is to be read.
+pub fn read_path(given: Option<&str>) -> Result<ReadPath, Problem> {
+    let given = given.ok_or_else(|| missing("path"))?;
+    read_path_of("path", given)
+}
+
+pub fn read_path_of(field: &str, given: &str) -> Result<ReadPath, Problem> {
+    given.parse().map_err(|error: ReadPathError| Problem::invalid_field(error.at(field)))
+}
+
+fn missing(field: &str) -> Problem {
+    let error = FieldError::new(field, "is missing");
+    Problem::invalid_field(error.expected("the path of a file, such as `models/mnist.onnx`"))
 }
 
 pub fn path_of(field: &str, given: &str) -> Result<FilePath, Problem> {
-    given.parse().map_err(|error: estimand_api::file::FilePathError| Problem::invalid_field(error.at(field)))
+    given.parse().map_err(|error: FilePathError| match given.parse::<ReadPath>() {
+        Ok(_) => forbidden(format!("`{given}` is in a folder of another user, in which you can only read")),
+        Err(_) => Problem::invalid_field(error.at(field)),
+    })
 }
 
 pub fn parsed<T: FromStr>(field: &str, given: Option<&str>, expected: &str) -> Result<Option<T>, Problem> {

@@ -1,8 +1,8 @@
 //! Failures of files and uploads, as problems.
 
+use std::fmt::Display;
 use std::io;
 
-use estimand_api::file::FilePath;
 use estimand_api::problem::{FieldError, Problem, kind};
 
 use crate::root;
@@ -41,14 +41,14 @@ pub fn of_upload(error: UploadError, upload: &Upload) -> Problem {
 }
 
 /// The failure of something that was to be done with a file or folder.
-pub fn of_file(error: &io::Error, path: &FilePath) -> Problem {
+pub fn of_file(error: &io::Error, path: &impl Display) -> Problem {
     match error.kind() {
         io::ErrorKind::IsADirectory => Problem::conflict(format!("`{path}` is a folder")),
         io::ErrorKind::DirectoryNotEmpty => {
             Problem::conflict(format!("the folder `{path}` is not empty: remove what is in it first"))
         }
         _ if root::leads_nowhere(error) => Problem::not_found(format!("there is no file `{path}`")),
-        _ => of_io(error, path.as_str()),
+        _ => of_io(error, &path.to_string()),
     }
 }
 

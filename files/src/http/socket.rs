@@ -12,6 +12,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, Session};
 use bytes::Bytes;
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
+use estimand_api::file_share::ReadPath;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 use estimand_web::{Failure, Principal};
@@ -47,7 +48,7 @@ struct UploadRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DownloadRequest {
-    path: FilePath,
+    path: ReadPath,
     #[serde(default)]
     offset: u64,
 }
@@ -173,7 +174,7 @@ impl Socket {
 
     async fn download(&mut self, request: &DownloadRequest) -> Result<(), SocketEnd> {
         let (path, offset) = (request.path.clone(), request.offset);
-        let place = match self.home.place(&path) {
+        let place = match self.home.place_to_read(&path, self.service.shares()) {
             Ok(place) => place,
             Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
         };

@@ -12,6 +12,7 @@ pub mod declaration;
 pub mod duration;
 pub mod fields;
 pub mod file;
+pub mod file_share;
 pub mod headers;
 pub mod heartbeat_size;
 pub mod identity;

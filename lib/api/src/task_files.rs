@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::file::{FilePath, FilePathError};
+use crate::file_share::ReadPath;
 use crate::is_zero;
 use crate::names::{NodeName, UserName};
 use crate::registration::Sha256;
@@ -28,7 +29,7 @@ pub const OUTPUTS_FOLDER: &str = "tasks";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskInput {
-    /// The file, as the task's user names it.
+    /// The file, as the task's user names it; another user's by its path below the folder of the file service.
     pub file: FilePath,
     /// Its place in the task's folder.
     #[serde(rename = "as")]
@@ -214,9 +215,9 @@ pub struct FileGrantRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub user: Option<UserName>,
-    /// Files to be read.
+    /// Files to be read, also those that others share with the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub read: Vec<FilePath>,
+    pub read: Vec<ReadPath>,
     /// A folder in which files may be put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<FilePath>,

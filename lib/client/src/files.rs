@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use estimand_api::file::{FileEntry, FilePage, FilePath, UploadProgress};
+use estimand_api::file_share::{FolderShares, ReadPath, ShareRequest, SharedFolder};
 use estimand_api::registration::Sha256;
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -14,7 +15,7 @@ use crate::{Client, Error, Payload, Repeat};
 #[derive(Debug, Clone, Default)]
 pub struct FileQuery {
     /// All if absent.
-    pub folder: Option<FilePath>,
+    pub folder: Option<ReadPath>,
     pub recursive: bool,
     /// A part of the path.
     pub contains: Option<String>,
@@ -35,7 +36,8 @@ impl Client {
     pub async fn files(&self, query: &FileQuery) -> Result<FilePage, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let mut pairs = vec![("recursive", if query.recursive { "true" } else { "false" })];
-        pairs.extend(query.folder.as_ref().map(|folder| ("folder", folder.as_str())));
+        let folder = query.folder.as_ref().map(ReadPath::to_string);
+        pairs.extend(folder.as_deref().map(|folder| ("folder", folder)));
         pairs.extend(query.contains.as_deref().map(|text| ("contains", text)));
         pairs.extend(query.after.as_deref().map(|after| ("after", after)));
         pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
@@ -44,13 +46,13 @@ impl Client {
     }
 
     /// A file, with its digest. Of a large one that takes as long as reading it.
-    pub async fn file(&self, path: &FilePath) -> Result<FileEntry, Error> {
-        self.file_at(&FileAccess::own(), path).await
+    pub async fn file(&self, path: &ReadPath) -> Result<FileEntry, Error> {
+        self.file_at(&FileAccess::own(), &path.to_string()).await
     }
 
     /// A range of a file, which must not lie beyond its end.
-    pub async fn file_content(&self, path: &FilePath, range: Range<u64>) -> Result<Bytes, Error> {
-        self.content_at(&FileAccess::own(), path, range).await
+    pub async fn file_content(&self, path: &ReadPath, range: Range<u64>) -> Result<Bytes, Error> {
+        self.content_at(&FileAccess::own(), &path.to_string(), range).await
     }
 
     /// How much of a file the service has of an upload.
@@ -66,6 +68,26 @@ impl Client {
         piece: Bytes,
     ) -> Result<Option<FileEntry>, Error> {
         self.send_at(&FileAccess::own(), file, offset, piece).await
+    }
+
+    /// The folders that the caller shares, and those of others that the caller may read.
+    pub async fn folder_shares(&self) -> Result<FolderShares, Error> {
+        let answer = self.get(self.url(&["api", "files", "shares"], &[])).await?;
+        self.read(&answer)
+    }
+
+    /// Gives users a folder to read.
+    pub async fn share_folder(&self, request: &ShareRequest) -> Result<SharedFolder, Error> {
+        let url = self.url(&["api", "files", "shares"], &[]);
+        let body = Bytes::from(request.to_json().to_string());
+        let answer = self.send(Method::PUT, url, Some(body), Repeat::Safe).await?;
+        self.read(&answer)
+    }
+
+    /// Shares a folder with nobody any more.
+    pub async fn unshare_folder(&self, folder: &FilePath) -> Result<(), Error> {
+        let url = self.url(&["api", "files", "shares"], &[("folder", folder.as_str())]);
+        self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
     }
 
     /// Removes a file or an empty folder.
@@ -104,8 +126,8 @@ impl FileAccess {
 }
 
 impl Client {
-    pub(crate) async fn file_at(&self, access: &FileAccess, path: &FilePath) -> Result<FileEntry, Error> {
-        let url = self.url(&access.path("entry"), &[("path", path.as_str())]);
+    pub(crate) async fn file_at(&self, access: &FileAccess, path: &str) -> Result<FileEntry, Error> {
+        let url = self.url(&access.path("entry"), &[("path", path)]);
         let answer = self.send_payload(Method::GET, url, Some(access.payload()), Repeat::Safe).await?;
         self.read(&answer)
     }
@@ -113,10 +135,10 @@ impl Client {
     pub(crate) async fn content_at(
         &self,
         access: &FileAccess,
-        path: &FilePath,
+        path: &str,
         range: Range<u64>,
     ) -> Result<Bytes, Error> {
-        let url = self.url(&access.path("content"), &[("path", path.as_str())]);
+        let url = self.url(&access.path("content"), &[("path", path)]);
         let asked = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let shown = url.to_string();
         let unexpected = |cause: String| Error::Unexpected { url: shown.clone(), cause };

@@ -63,6 +63,16 @@ impl Client {
         self.read(&answer)
     }
 
+    /// The same at once, also if promises that changed after the revision are not kept any more: a page of all there are.
+    pub async fn promises_with_gaps(&self, after: u64, limit: u32) -> Result<PromisePage, Error> {
+        let (after, limit) = (after.to_string(), limit.to_string());
+        let mut pairs = vec![("after", after.as_str()), ("limit", &limit)];
+        // Services of before know no other pages than those that follow without a gap.
+        pairs.extend((after != "0").then_some(("gaps", "true")));
+        let answer = self.get(self.url(&["api", "capacity", "promises"], &pairs)).await?;
+        self.read(&answer)
+    }
+
     /// All promises in these states, with commas between them; all there are if empty.
     pub async fn all_promises(&self, states: &str) -> Result<PromisePage, Error> {
         let mut all = PromisePage::default();

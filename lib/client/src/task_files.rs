@@ -48,12 +48,12 @@ impl Client {
 impl GrantedFiles<'_> {
     /// A file, with its digest.
     pub async fn file(&self, path: &FilePath) -> Result<FileEntry, Error> {
-        self.client.file_at(&self.access, path).await
+        self.client.file_at(&self.access, path.as_str()).await
     }
 
     /// A range of a file, which must not lie beyond its end.
     pub async fn content(&self, path: &FilePath, range: Range<u64>) -> Result<Bytes, Error> {
-        self.client.content_at(&self.access, path, range).await
+        self.client.content_at(&self.access, path.as_str(), range).await
     }
 
     /// How much of a file the service has of an upload.

@@ -88,6 +88,10 @@ impl Pricing {
         self.markets.contains_key(resource)
     }
 
+    pub fn capacity(&self, resource: &Resource) -> u64 {
+        self.markets.get(resource).map_or(0, |market| market.terms().capacity)
+    }
+
     pub fn now(&self) -> Tick {
         self.now
     }

@@ -73,7 +73,8 @@ pub async fn promise(
         ("after" = Option<u64>, Query, description = "Only those that changed after this revision; if absent, all"),
         ("state" = Option<String>, Query, description = "Only those in these states, with commas between them, such as `PROMISED,ACTIVE`"),
         ("limit" = Option<u64>, Query, description = "About so many: those that changed together are on one page; 100 if absent, and never more than 1,000"),
-        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for a change, if there is none yet; 0 if absent, and never longer than 60,000"),
+        ("waitMs" = Option<u64>, Query, description = "How many milliseconds to wait for a change of promises or of the nodes under them, if there is none yet; 0 if absent, and never longer than 60,000"),
+        ("gaps" = Option<bool>, Query, description = "Go on although promises that changed after that revision may not be kept any more, as whoever reads all of them does"),
     ),
     responses(
         (status = 200, description = "A page of promises; `next` goes on", body = PromisePage),
@@ -83,18 +84,21 @@ pub async fn promise(
     )
 )]
 pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["after", "state", "limit", "waitMs"])?;
+    let query = Query::parse(req.query_string(), &["after", "state", "limit", "waitMs", "gaps"])?;
     let states = query.get("state").map(states).transpose()?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     let after = whole("after", query.get("after"), 0, u64::MAX)?;
+    let may_have_gaps = query.flag("gaps")?;
     let (shared, end) = (service.shared(), Instant::now() + Duration::from_millis(wait));
     let mut bell = shared.bell.subscribe();
     loop {
         bell.mark_unchanged();
         let now = shared.clock.now_micros();
-        let page = shared.loaded(|table| page(table, now, after, states.as_deref(), limit))??;
-        let is_enough = !page.promises.is_empty() || service.is_stopping();
+        let page =
+            shared.loaded(|table| page(table, now, after, may_have_gaps, states.as_deref(), limit))??;
+        // Nodes change the ledger, too, although no promise does.
+        let is_enough = page.next > after || service.is_stopping();
         if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
             return Ok(HttpResponse::Ok().insert_header((REVISION.clone(), page.revision)).json(page));
         }
@@ -105,11 +109,12 @@ fn page(
     table: &TaskTable,
     now: i64,
     after: u64,
+    may_have_gaps: bool,
     states: Option<&[PromiseState]>,
     limit: u64,
 ) -> Result<PromisePage, Problem> {
     let Promises { base, revision, .. } = table.promises;
-    if after > revision || (after > 0 && after < base) {
+    if after > revision || (after > 0 && after < base && !may_have_gaps) {
         return Err(Problem::gone(format!(
             "what changed after revision {after} is not known any more; it is {revision} now: read all promises anew"
         )));
@@ -245,8 +250,10 @@ fn shown(service: &TaskService, promise: &Promise) -> PromiseRecord {
 
 fn record(table: &TaskTable, promise: &Promise, now: i64) -> PromiseRecord {
     let (tally, open) = table.usage_of(promise, millis(now));
+    let silent = table.open_on(promise).filter(|task| task.ends_with_its_lease()).count();
     let tasks = PromiseTasks {
         open,
+        silent: u32::try_from(silent).unwrap_or(u32::MAX),
         over: tally.over,
         had_milliseconds: tally.had,
         missed_milliseconds: tally.missed,

@@ -14,6 +14,7 @@ use super::events::REVISION;
 use crate::TaskService;
 use crate::core::promise::Offer;
 use crate::core::promises::Promises;
+use crate::requests::MAX_PROMISES;
 use crate::task::tick;
 
 /// The most steps of an answer, and how many ticks it reaches if nothing is said.
@@ -63,6 +64,7 @@ pub async fn timeline(req: HttpRequest, service: ThinData<TaskService>) -> Resul
             now,
             from,
             step,
+            promises_left: Some(MAX_PROMISES.saturating_sub(promises.live().count()) as u64),
             classes: classes(promises, nodes, class, window, step),
         })
     })?;

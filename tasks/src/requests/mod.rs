@@ -19,6 +19,8 @@ pub use images::{Publish, Unpublish};
 pub use make_room::{Displacement, MakeRoom};
 pub use news::News;
 pub use placement::{Placement, Placements};
-pub use promises::{MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise};
+pub use promises::{
+    MAX_PROMISES, MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise,
+};
 pub use standing::{Attempt, NodeStandings};
 pub use submit::Submission;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use estimand_api::file::FilePath;
+use estimand_api::file_share::ReadPath;
+use estimand_api::names::UserName;
 
 use super::{Remote, Remotely};
 
@@ -15,7 +17,9 @@ Examples:
   estimand files list data --recursive
   estimand files list --contains mnist
   estimand files get models/mnist.onnx
-  estimand files remove data/mnist/train.tar.gz";
+  estimand files remove data/mnist/train.tar.gz
+  estimand files share data/mnist --with bob,eve
+  estimand files list /users/alice/data/mnist";
 
 #[derive(Debug, Args)]
 #[command(after_help = FILES_EXAMPLES)]
@@ -36,6 +40,12 @@ pub enum FilesAction {
     Show(Remotely<FileArgs>),
     /// Remove files, and folders that are empty
     Remove(Remotely<RemoveFilesArgs>),
+    /// Give other users a folder to read
+    Share(Remotely<ShareFolderArgs>),
+    /// List the folders that are shared
+    Shares(Remotely<SharesArgs>),
+    /// Share a folder with nobody any more
+    Unshare(Remotely<UnshareFolderArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -51,7 +61,7 @@ pub struct PutFileArgs {
 #[derive(Debug, Args)]
 pub struct GetFileArgs {
     /// Its path there
-    pub path: FilePath,
+    pub path: ReadPath,
     /// The file here, which is replaced; `-`: standard output [default: its own name, in the working folder]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
@@ -61,7 +71,7 @@ pub struct GetFileArgs {
 pub struct ListFilesArgs {
     /// Only what is in this folder
     #[arg(value_name = "FOLDER")]
-    pub folder: Option<FilePath>,
+    pub folder: Option<ReadPath>,
     /// Also what is in its folders
     #[arg(long, short)]
     pub recursive: bool,
@@ -73,8 +83,31 @@ pub struct ListFilesArgs {
 #[derive(Debug, Args)]
 pub struct FileArgs {
     /// Its path there
-    pub path: FilePath,
+    pub path: ReadPath,
 }
+
+#[derive(Debug, Args)]
+pub struct ShareFolderArgs {
+    /// The folder; for an operator users/NAME/FOLDER
+    #[arg(value_name = "FOLDER")]
+    pub folder: FilePath,
+    /// The users who may read it from now on, and no others
+    #[arg(long, value_name = "USERS", value_delimiter = ',', value_parser = UserName::parse, required_unless_present = "all")]
+    pub with: Vec<UserName>,
+    /// All users may read it
+    #[arg(long, conflicts_with = "with")]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UnshareFolderArgs {
+    /// The folder
+    #[arg(value_name = "FOLDER")]
+    pub folder: FilePath,
+}
+
+#[derive(Debug, Args)]
+pub struct SharesArgs {}
 
 #[derive(Debug, Args)]
 pub struct RemoveFilesArgs {
@@ -95,6 +128,9 @@ impl FilesArgs {
             FilesAction::List(args) => &args.remote,
             FilesAction::Show(args) => &args.remote,
             FilesAction::Remove(args) => &args.remote,
+            FilesAction::Share(args) => &args.remote,
+            FilesAction::Shares(args) => &args.remote,
+            FilesAction::Unshare(args) => &args.remote,
         })
     }
 }

@@ -99,6 +99,9 @@ pub struct PromiseRecord {
 pub struct PromiseTasks {
     /// How many are not over.
     pub open: u32,
+    /// How many of them are on a node that is not heard of, and are over when their lease is; 0 from services of before.
+    #[serde(default)]
+    pub silent: u32,
     /// How many are over.
     pub over: u32,
     /// The time that they were on a node.
@@ -149,6 +152,9 @@ pub struct CapacityTimeline {
     pub from: u64,
     /// How many ticks each number of the lists stands for.
     pub step: u64,
+    /// How many more promises can be made before some have to be over; absent from services of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promises_left: Option<u64>,
     pub classes: Vec<ClassTimeline>,
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use estimand_api::problem::Problem;
+
 use crate::bid::Bid;
 use crate::choice::Choice;
 use crate::credits::{CreditError, Entry};
@@ -67,4 +69,9 @@ pub enum Rejection {
     Credits(#[from] CreditError),
     #[error("there are {0} reservations, and too few of them are over to make room")]
     Full(usize),
+    #[error("the documents of all reservations have {} MiB, and too few of them are over to make room", .0 >> 20)]
+    TooManyBytes(u64),
+    /// The share of a user is used up.
+    #[error("{}", .0.detail)]
+    Share(Box<Problem>),
 }

@@ -43,8 +43,8 @@ use crate::writer::ReservationsState;
 use answering::Answering;
 pub use change::quote as quote_change;
 use order::Party;
-pub use pricing::quote_all;
 use pricing::{Asked, Parts, give_back, price_all, with_values};
+pub use pricing::{check_room, check_shares, quote_all};
 
 /// How many wait at most, and are served at once.
 const MAX_WAITING: usize = 1_024;
@@ -64,6 +64,8 @@ pub struct Wish {
     pub list: Option<Money>,
     pub key: Option<String>,
     pub account: String,
+    /// The user whose shares it needs.
+    pub scope: Scope,
     pub by: String,
 }
 
@@ -277,14 +279,15 @@ impl Desk {
         if wishes.iter().any(|(wish, _)| is_pending(wish)) {
             self.answering.end().await;
         }
+        let places = prices.places();
         let (opening, revision) = self.price_each(client, prices, wishes).await;
         let order = &Order { key: new_key(), revision };
         let opened = join_all(opening.into_iter().map(|(wish, parts, reply)| async move {
-            let Wish { list, key, account, by, .. } = wish;
+            let Wish { list, key, account, scope, by, .. } = wish;
             let (documents, priced): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             let offers = priced.iter().map(|priced: &Priced| priced.offer);
             let parts = documents.into_iter().zip(offers).collect();
-            let open = Open { parts, list, key, account, by, order: order.clone() };
+            let open = Open { parts, list, key, account, scope, places, by, order: order.clone() };
             (self.writer.submit(open).await, priced, reply)
         }));
         let mut parties = Vec::new();
@@ -372,6 +375,11 @@ impl Desk {
         if let Err(error) = credits {
             give_back(prices, &asked, &priced);
             return Err(problems::of_credits(&error));
+        }
+        let offered: Vec<_> = asked.iter().map(|(document, _)| *document).zip(&priced).collect();
+        if let Err(problem) = check_shares(&self.shared, &wish.scope, &offered) {
+            give_back(prices, &asked, &priced);
+            return Err(problem);
         }
         let documents = with_values(&wish.documents, &priced, wish.list);
         Ok(Ok(documents.into_iter().zip(priced).collect()))

@@ -28,6 +28,7 @@ mod settings;
 mod shared;
 mod storage;
 mod table;
+mod usage;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ use std::time::Duration;
 use estimand_api::problem::Problem;
 use estimand_api::promise::PromiseTasks;
 use estimand_api::reservation::{PriceCurve, PricePoint, PriceQuote, PriceQuotes};
+use estimand_api::share::ShareKind;
 use estimand_client::Client;
 // The rule by which credits move is the one of the core.
 use estimand_reservations::credits;
@@ -44,7 +46,7 @@ use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_store::{CreditEntryRow, StoreUrl, Worker};
-use estimand_web::{Role, Routes, Scope, ServedPart};
+use estimand_web::{Role, Routes, Scope, ServedPart, ShareReport};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -55,6 +57,7 @@ use requests::{Cancel, Grant, Opened, Rebid, RefusedBids, sum};
 use reservation::Reservation;
 use shared::Shared;
 use storage::Storage;
+use usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS};
 use writer::ReservationsState;
 
 pub use celery::CeleryBroker;
@@ -137,18 +140,22 @@ impl ReservationService {
     }
 
     /// The price that a request would have now.
-    fn quote(&self, document: &Document) -> Result<PriceQuote, Problem> {
+    fn quote(&self, document: &Document, scope: &Scope) -> Result<PriceQuote, Problem> {
         let shared = self.shared();
         let prices = shared.known_prices()?;
         shared.figures.quotes.increment();
+        desk::check_room(shared, &prices, 1)?;
         let priced = prices.offer(document, shared.now(), &BTreeSet::new());
         let priced = priced.map_err(|why| refusals::no_price(&why, document, &shared.settings))?;
+        desk::check_shares(shared, scope, &[(document, &priced)])?;
         Ok(views::quote(document, &priced.offer, prices.revision))
     }
 
     /// The prices of a list of requests, each with those before it promised.
-    fn quote_list(&self, list: &ReservationList) -> Result<PriceQuotes, Problem> {
+    fn quote_list(&self, list: &ReservationList, scope: &Scope) -> Result<PriceQuotes, Problem> {
         let (all, revision) = desk::quote_all(self.shared(), &list.documents)?;
+        let asked: Vec<_> = list.documents.iter().zip(&all).collect();
+        desk::check_shares(self.shared(), scope, &asked)?;
         let price = sum(all.iter().map(|priced| priced.offer.price));
         let quotes = list.documents.iter().zip(&all);
         Ok(PriceQuotes {
@@ -291,6 +298,19 @@ impl ServedPart for ReservationService {
             .add(Role::Operate, credit_routes::grant, credit_routes::__path_grant)
             .schemas::<QueryTypes>()
             .share(self.clone())
+    }
+
+    fn report_shares(&self, report: &mut ShareReport) {
+        report.bound(ShareKind::Reservations, MAX_OPEN);
+        report.bound(ShareKind::Units, MAX_UNITS);
+        report.bound(ShareKind::Memory, MAX_BYTES);
+        self.shared().table(|table| {
+            for (account, usage) in table.usages.all() {
+                report.add(account, ShareKind::Reservations, usage.open);
+                report.add(account, ShareKind::Units, usage.units);
+                report.add(account, ShareKind::Memory, usage.bytes);
+            }
+        });
     }
 
     fn write_figures(&self, text: &mut String) {

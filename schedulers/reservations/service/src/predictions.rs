@@ -114,15 +114,30 @@ fn job(at: i64, bid: &Bid, good: &Good, terms: &Terms, goods: &Goods, settings: 
     let all = all >> excess;
     let value = u128::from(bid.value.as_microcredits()) * part / all.max(1);
     let arrival = settings.slot_of(u64::try_from(at / 1_000_000).unwrap_or(0));
+    let (from, length, deadline) = slots(bid, arrival, settings);
     let job = Job {
         arrival,
-        from: settings.slot_from(bid.from).max(arrival),
+        from,
         width,
-        length: settings.slot_from(bid.duration),
-        deadline: settings.slot_of(bid.by),
+        length,
+        deadline,
         value: Money::microcredits(u64::try_from(value).unwrap_or(u64::MAX)),
     };
     (width <= terms.capacity && job.is_possible()).then_some(job)
+}
+
+/// The window and the length of a bid in slots. One into which no whole slots fit touches all of its slots.
+fn slots(bid: &Bid, arrival: u64, settings: &Settings) -> (u64, u64, u64) {
+    let from = settings.slot_from(bid.from).max(arrival);
+    let length = settings.slot_from(bid.duration);
+    let deadline = settings.slot_of(bid.by);
+    let is_exact = deadline < from.saturating_add(length) && bid.from.saturating_add(bid.duration) <= bid.by;
+    if !is_exact {
+        return (from, length, deadline);
+    }
+    let from = settings.slot_of(bid.from).max(arrival);
+    let deadline = settings.slot_from(bid.by);
+    (from, deadline.saturating_sub(from), deadline)
 }
 
 /// All jobs, or if their windows are too long together every so many-th one, as if it was so many.

@@ -3,6 +3,8 @@
 //! Time is in slots here, numbered from 1970 on. A request costs what all of its units cost together; that each unit finds a
 //! node of its own is up to the ledger.
 
+mod exact;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use crate::predictions::{Good, Goods, Predictions};
 use crate::reservation::Offer;
 use crate::settings::Settings;
 
+use exact::ExactWindow;
+
 /// The prices for one revision of the ledger.
 #[derive(Clone)]
 pub struct Prices {
@@ -26,6 +30,8 @@ pub struct Prices {
     first: u64,
     pub predictions: Arc<Predictions>,
     classes: BTreeMap<String, Pricing>,
+    /// How many more promises the ledger makes; none: it does not say.
+    left: Option<u64>,
 }
 
 /// Why there is no price.
@@ -40,6 +46,12 @@ pub enum NoPrice {
     /// Its window begins before now, in seconds since 1970.
     Past {
         now: u64,
+    },
+    /// Its window is too short, in seconds. A deadline that would do is in seconds since 1970.
+    Tight {
+        needed: u64,
+        window: u64,
+        earliest: Option<u64>,
     },
     Refused(Refusal),
 }
@@ -82,6 +94,7 @@ impl Prices {
             first,
             predictions: Arc::clone(predictions),
             classes: classes.collect::<Result<_, TermsError>>()?,
+            left: timeline.promises_left,
         })
     }
 
@@ -100,26 +113,65 @@ impl Prices {
     ) -> Result<Priced, NoPrice> {
         let (pricing, forms) = self.forms(document, now)?;
         let is_full = |width: u64, start: u64| !without.is_empty() && without.contains(&(width, start));
-        let (width, quote) = pricing.quote_forms(forms, is_full).map_err(NoPrice::Refused)?;
-        Ok(self.priced(width, quote))
+        match pricing.quote_forms(forms, is_full) {
+            Ok((width, quote)) => Ok(self.priced(width, quote)),
+            Err(Refusal::TooTight { earliest, .. }) => {
+                let window = ExactWindow::new(self, pricing, document, now);
+                let forms = window.forms(pricing.end())?;
+                if forms.is_empty() {
+                    return Err(window.too_tight(earliest));
+                }
+                let (width, quote) = pricing.quote_forms(forms, is_full).map_err(NoPrice::Refused)?;
+                Ok(window.priced(width, quote))
+            }
+            Err(refusal) => Err(NoPrice::Refused(refusal)),
+        }
     }
 
     /// The price of each start, in seconds since 1970; none where too little is free.
     pub fn curve(&self, document: &Document, now: u64) -> Result<Vec<(u64, Option<Money>)>, NoPrice> {
         let (pricing, forms) = self.forms(document, now)?;
         let (_, request) = &forms[0];
-        let curve = pricing.curve(request).map_err(NoPrice::Refused)?;
-        Ok(curve.into_iter().map(|(start, cost)| (self.settings.instant(start), cost)).collect())
+        match pricing.curve(request) {
+            Ok(curve) => {
+                Ok(curve.into_iter().map(|(start, cost)| (self.settings.instant(start), cost)).collect())
+            }
+            Err(Refusal::TooTight { earliest, .. }) => {
+                let window = ExactWindow::new(self, pricing, document, now);
+                let forms = window.forms(pricing.end())?;
+                if forms.is_empty() {
+                    return Err(window.too_tight(earliest));
+                }
+                let cost = |request: &Request| pricing.quote(request).ok().map(|quote| quote.cost);
+                let point = |(_, request): &Form| (window.start(request.from), cost(request));
+                Ok(forms.iter().map(point).collect())
+            }
+            Err(refusal) => Err(NoPrice::Refused(refusal)),
+        }
+    }
+
+    /// The places of tasks of all nodes together.
+    pub fn places(&self) -> u64 {
+        let Ok(places) = Resource::parse(PLACES) else { return 0 };
+        self.classes.values().map(|pricing| pricing.capacity(&places)).sum()
+    }
+
+    /// The ledger makes so many more promises.
+    pub fn has_promises_left(&self, new: usize) -> bool {
+        self.left.is_none_or(|left| new as u64 <= left)
     }
 
     /// Counts what was quoted as promised; false if it is not free any more.
     pub fn take(&mut self, document: &Document, priced: &Priced) -> bool {
+        self.left = self.left.map(|left| left.saturating_sub(1));
         self.classes.get_mut(class(document)).is_some_and(|pricing| pricing.promise(&priced.quote))
     }
 
     /// Counts what was promised as free again.
     pub fn give_back(&mut self, document: &Document, offer: &Offer, width: u64) {
-        let (start, end) = (self.settings.slot_of(offer.start), self.settings.slot_of(offer.end));
+        self.left = self.left.map(|left| left.saturating_add(1));
+        let start = self.settings.slot_of(offer.start);
+        let end = self.settings.slot_from(offer.end);
         if let Some(pricing) = self.classes.get_mut(class(document)) {
             let Ok(amounts) = amounts(pricing, document, width) else { return };
             let request = Request { amounts, length: end - start, from: start, deadline: end };

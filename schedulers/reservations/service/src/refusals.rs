@@ -46,6 +46,13 @@ pub fn no_celery() -> Problem {
     Problem::invalid_field(error.expected("a service that was started with --celery-broker, or `task`"))
 }
 
+/// The ledger keeps as many promises as it can that are not over.
+pub fn no_promises_left() -> Problem {
+    let detail = "the ledger of capacity has as many promises as it keeps, and too few of them are over to make room: ask again when \
+                  some are, or give up one that is not needed";
+    Problem::conflict(detail)
+}
+
 /// A list costs more than it is worth.
 pub fn list_too_dear(price: Money, value: Money) -> Problem {
     let detail = format!("all of the list costs {price} credits, and {value} is what it is worth");
@@ -81,6 +88,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
         NoPrice::Past { now } => {
             return invalid("from", "is over".to_owned(), format!("{} or later", text(*now)));
         }
+        NoPrice::Tight { needed, window, earliest } => {
+            let detail = format!("it takes {needed} s, and its window has {window} s that have prices");
+            return late(&detail, *earliest);
+        }
         NoPrice::Refused(refusal) => refusal,
     };
     match refusal {
@@ -114,13 +125,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
             let last = text(settings.instant(*last));
             invalid("by", "is later than prices reach".to_owned(), format!("{last} or sooner"))
         }
-        Refusal::TooTight { earliest, length, .. } => {
-            let detail = format!("{length} slots of {} s do not fit between `from` and `by`", settings.slot);
-            late(&detail, *earliest, settings)
-        }
         Refusal::Full { deadline, earliest } => {
             let by = text(settings.instant(*deadline));
-            late(&format!("so much is not free for so long before {by}"), *earliest, settings)
+            let detail = format!("so much is not free for so long before {by}");
+            late(&detail, earliest.map(|earliest| settings.instant(earliest)))
         }
         Refusal::Past { now, .. } => {
             invalid("from", "is over".to_owned(), format!("{} or later", text(settings.instant(*now))))
@@ -129,9 +137,10 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
     }
 }
 
-fn late(detail: &str, earliest: Option<u64>, settings: &Settings) -> Problem {
+/// The deadline that would do is in seconds since 1970.
+fn late(detail: &str, earliest: Option<u64>) -> Problem {
     let error = FieldError::new("by", "is too early");
-    match earliest.map(|earliest| text(settings.instant(earliest))) {
+    match earliest.map(text) {
         Some(earliest) => {
             let detail = format!("{detail}; the earliest deadline that would do is {earliest}");
             refused(kind::INFEASIBLE, detail, error.expected(format!("{earliest} or later")))

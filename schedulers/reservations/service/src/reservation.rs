@@ -280,6 +280,12 @@ impl Reservation {
         is_done && matches!(task, TaskStanding::Submitted(_))
     }
 
+    /// It has a promise whose end was not heard of yet.
+    pub fn awaits_end(&self) -> bool {
+        let Progress { celery, is_past, .. } = &self.progress;
+        self.is_live() && !is_past && !matches!(celery, Standing::Due { is_past: true, .. })
+    }
+
     /// Its start is to be published, or it was late and its broker is asked whether a worker has taken it.
     pub fn is_for_broker(&self) -> bool {
         let Progress { celery, is_past, .. } = &self.progress;

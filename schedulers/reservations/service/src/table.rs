@@ -11,6 +11,7 @@ use crate::choice::Choice;
 use crate::credits::Credits;
 use crate::requests::sum;
 use crate::reservation::{Reservation, State};
+use crate::usage::Usages;
 
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -26,7 +27,10 @@ pub struct Table {
     changing: BTreeSet<u64>,
     untold: BTreeSet<u64>,
     unpublished: BTreeSet<u64>,
+    /// The ends of the promises whose end was not heard of yet, in seconds since 1970.
+    ends: BTreeSet<(u64, u64)>,
     pub credits: Credits,
+    pub usages: Usages,
     /// The highest number that a reservation ever had.
     pub highest: u64,
     pub last_bid: u64,
@@ -75,6 +79,11 @@ impl Table {
     /// The live reservations whose start is to be published, or to be asked for.
     pub fn unpublished(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         self.these(&self.unpublished)
+    }
+
+    /// The reservations whose promise was over at an instant, but of whose end nothing was heard; the first to end come first.
+    pub fn overdue(&self, at: u64) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.ends.range(..=(at, u64::MAX)).filter_map(|(_, number)| self.get(*number))
     }
 
     pub fn of_key(&self, key: &str) -> Option<&Arc<Reservation>> {
@@ -164,7 +173,21 @@ impl Table {
             };
         }
         self.highest = self.highest.max(number);
+        self.forget_end(number);
+        if let Some(before) = self.reservations.get(&number) {
+            self.usages.remove(before);
+        }
+        self.usages.add(&reservation);
+        if reservation.awaits_end() {
+            self.ends.insert((reservation.progress.offer.end, number));
+        }
         self.reservations.insert(number, reservation);
+    }
+
+    fn forget_end(&mut self, number: u64) {
+        if let Some(end) = self.get(number).map(|before| before.progress.offer.end) {
+            self.ends.remove(&(end, number));
+        }
     }
 
     fn forget_key(&mut self, number: u64) {
@@ -175,7 +198,9 @@ impl Table {
 
     fn remove(&mut self, number: u64) {
         self.forget_key(number);
+        self.forget_end(number);
         let Some(reservation) = self.reservations.remove(&number) else { return };
+        self.usages.remove(&reservation);
         self.ids.remove(&reservation.id);
         self.promises.remove(&reservation.promise_id());
         for numbers in

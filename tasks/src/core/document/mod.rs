@@ -11,12 +11,14 @@ use estimand_api::command::Command;
 use estimand_api::declaration;
 use estimand_api::duration::Span;
 use estimand_api::fields::{Fields, MAX_ID_BYTES};
+use estimand_api::file::FilePath;
+use estimand_api::file_share::ReadPath;
 use estimand_api::json::parse_object;
 use estimand_api::labels::LabelMap;
 use estimand_api::names::UserName;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
-use estimand_api::task_files::{OutputPattern, TaskInput};
+use estimand_api::task_files::OutputPattern;
 use estimand_capacity::Amounts;
 use serde_json::{Map, Value, json};
 
@@ -42,6 +44,15 @@ pub struct Volume {
     pub source: String,
     pub target: String,
     pub read_only: bool,
+}
+
+/// A file that lies in the task's folder when it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The file, as the task's user names it.
+    pub file: ReadPath,
+    /// Its place in the task's folder.
+    pub place: FilePath,
 }
 
 #[derive(Clone, PartialEq, Default)]
@@ -75,7 +86,7 @@ pub struct Document {
     /// The promise on whose capacity it runs.
     pub promise: Option<String>,
     /// Files of its user that lie in its folder when it starts.
-    pub inputs: Vec<TaskInput>,
+    pub inputs: Vec<Input>,
     /// Files in its folder that are kept when it has ended.
     pub outputs: Vec<OutputPattern>,
     /// The port at which it listens, and through which its user reaches it; 0: one that its agent chooses.

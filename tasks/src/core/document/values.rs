@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_api::duration::Span;
 use estimand_api::fields::{self, Fields};
 use estimand_api::file::FilePath;
+use estimand_api::file_share::{ReadPath, ReadPathError};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::resources;
 use estimand_api::task::{LEASE_EXPECTED, LEASES};
-use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern, TaskInput};
+use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern};
 use estimand_capacity::{Amounts, Resource};
 use serde_json::{Value, json};
 
-use super::Volume;
+use super::{Input, Volume};
 use crate::core::dependency::{After, On};
 use crate::core::retries::Retries;
 
@@ -293,9 +294,9 @@ pub(super) fn after_to_json(after: &[After]) -> Option<Value> {
 }
 
 /// An array of inputs, or one alone. No two of them have one place, or one lies in another.
-pub(super) fn inputs(value: &Value) -> Result<Vec<TaskInput>, Vec<FieldError>> {
+pub(super) fn inputs(value: &Value) -> Result<Vec<Input>, Vec<FieldError>> {
     let error = |message: String| vec![FieldError::new("inputs", message).expected(INPUTS_EXPECTED)];
-    let all: Vec<TaskInput> = some(value).map_err(error)?.iter().map(input).collect::<Result<_, _>>()?;
+    let all: Vec<Input> = some(value).map_err(error)?.iter().map(input).collect::<Result<_, _>>()?;
     let places: BTreeSet<&str> = all.iter().map(|input| input.place.as_str()).collect();
     if places.len() < all.len() {
         return Err(error("has two files at one place".to_owned()));
@@ -313,17 +314,18 @@ pub(super) fn inputs(value: &Value) -> Result<Vec<TaskInput>, Vec<FieldError>> {
     }
 }
 
-fn input(value: &Value) -> Result<TaskInput, Vec<FieldError>> {
+/// A file lies under the path that it has in its owner's folder, if nothing else is said.
+fn input(value: &Value) -> Result<Input, Vec<FieldError>> {
     let Value::Object(map) = value else {
         let wrong = |message| vec![FieldError::new("inputs", message).given(value).expected(INPUTS_EXPECTED)];
-        return file_path(value).map(|file| TaskInput { place: file.clone(), file }).map_err(wrong);
+        return read_path(value).map(|file| Input { place: file.path().clone(), file }).map_err(wrong);
     };
     let mut inner = Fields::nested("inputs", map.clone());
-    let file = inner.required("file", "the path of a file", file_path);
+    let file = inner.required("file", "the path of a file", read_path);
     let place = inner.optional("as", "a path in the task's folder", file_path);
     match (inner.end(), file) {
         (errors, Some(file)) if errors.is_empty() => {
-            Ok(TaskInput { place: place.unwrap_or_else(|| file.clone()), file })
+            Ok(Input { place: place.unwrap_or_else(|| file.path().clone()), file })
         }
         (errors, _) => Err(errors),
     }
@@ -337,10 +339,18 @@ fn file_path(value: &Value) -> Result<FilePath, String> {
     }
 }
 
-pub(super) fn inputs_to_json(inputs: &[TaskInput]) -> Option<Value> {
-    let one = |input: &TaskInput| match input.place == input.file {
-        true => json!(input.file),
-        false => json!(input),
+fn read_path(value: &Value) -> Result<ReadPath, String> {
+    let text = fields::string(value)?;
+    match text.ends_with('/') {
+        true => Err("is a folder".to_owned()),
+        false => text.parse().map_err(|error: ReadPathError| error.to_string()),
+    }
+}
+
+pub(super) fn inputs_to_json(inputs: &[Input]) -> Option<Value> {
+    let one = |Input { file, place }: &Input| match place == file.path() {
+        true => json!(file),
+        false => json!({ "file": file, "as": place }),
     };
     (!inputs.is_empty()).then(|| inputs.iter().map(one).collect())
 }

@@ -1,8 +1,10 @@
 //! `files`: those that the file service keeps.
 
+mod shares;
 mod transfer;
 
 use estimand_api::file::{FileEntry, FilePath};
+use estimand_api::file_share::ReadPath;
 use estimand_client::FileQuery;
 
 use super::Session;
@@ -21,6 +23,9 @@ pub async fn files(session: &mut Session, args: &FilesArgs) -> Result<(), Failur
         Some(FilesAction::List(args)) => list(session, &args.own).await,
         Some(FilesAction::Show(args)) => show(session, &args.own).await,
         Some(FilesAction::Remove(args)) => remove(session, &args.own).await,
+        Some(FilesAction::Share(args)) => shares::share(session, &args.own).await,
+        Some(FilesAction::Shares(_)) => shares::list(session).await,
+        Some(FilesAction::Unshare(args)) => shares::unshare(session, &args.own).await,
         None => list(session, &ListFilesArgs::default()).await,
     }
 }
@@ -48,7 +53,7 @@ async fn list(session: &mut Session, args: &ListFilesArgs) -> Result<(), Failure
 /// All files of a selection, page by page.
 async fn all(
     session: &Session,
-    folder: Option<FilePath>,
+    folder: Option<ReadPath>,
     recursive: bool,
     contains: Option<String>,
 ) -> Result<Vec<FileEntry>, Failure> {
@@ -94,13 +99,13 @@ async fn remove(session: &mut Session, args: &RemoveFilesArgs) -> Result<(), Fai
 
 /// Removes all that is in a folder, the innermost first.
 async fn empty(session: &Session, folder: &FilePath) -> Result<(), Failure> {
-    match session.client.file(folder).await {
+    match session.client.file(&folder.clone().into()).await {
         // It is a folder.
         Err(error) if error.status() == Some(409) => {}
         Err(error) => return Err(error.into()),
         Ok(_) => return Ok(()),
     }
-    for file in all(session, Some(folder.clone()), true, None).await?.iter().rev() {
+    for file in all(session, Some(folder.clone().into()), true, None).await?.iter().rev() {
         let Ok(path) = file.path.parse::<FilePath>() else { continue };
         session.client.remove_file(&path).await?;
     }

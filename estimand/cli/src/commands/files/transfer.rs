@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use estimand_api::file::{FileEntry, FilePath};
+use estimand_api::file_share::ReadPath;
 use estimand_api::registration::Sha256;
 use estimand_client::FileToSend;
 use ring::digest::{Context, SHA256};
@@ -29,7 +30,7 @@ pub async fn put(session: &mut Session, args: &PutFileArgs) -> Result<(), Failur
     let path = target(args)?;
     let (sha256, size) = digest(&mut source).map_err(|error| of_file(&args.file, &error))?;
     let file = FileToSend { path, size, sha256 };
-    let sent = match session.client.file(&file.path).await {
+    let sent = match session.client.file(&file.path.clone().into()).await {
         Ok(there) if there.size == size && there.sha256 == Some(sha256) => there,
         Ok(_) => send(session, &file, &mut source).await?,
         Err(error) if error.status() == Some(404) => send(session, &file, &mut source).await?,
@@ -134,7 +135,7 @@ pub async fn get(session: &mut Session, args: &GetFileArgs) -> Result<(), Failur
 
 async fn fetch(
     session: &Session,
-    path: &FilePath,
+    path: &ReadPath,
     entry: &FileEntry,
     part: &mut File,
 ) -> Result<(), Failure> {
@@ -147,7 +148,7 @@ async fn fetch(
     Ok(())
 }
 
-async fn print(session: &Session, path: &FilePath, entry: &FileEntry) -> Result<(), Failure> {
+async fn print(session: &Session, path: &ReadPath, entry: &FileEntry) -> Result<(), Failure> {
     write_pieces(session, path, 0..entry.size, &mut io::stdout(), |_| {}).await?;
     Ok(io::stdout().flush()?)
 }
@@ -155,7 +156,7 @@ async fn print(session: &Session, path: &FilePath, entry: &FileEntry) -> Result<
 /// Writes a range of a file, piece by piece. `on_piece` is told where each begins.
 async fn write_pieces(
     session: &Session,
-    path: &FilePath,
+    path: &ReadPath,
     range: Range<u64>,
     to: &mut impl Write,
     mut on_piece: impl FnMut(u64),

@@ -9,11 +9,14 @@ mod trainer;
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_client::{Client, PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Loop, Tasks};
 use estimand_store::Worker;
 
 use crate::celery::{Publisher, WITHIN};
+use crate::requests::LookedUp;
+use crate::reservation::Reservation;
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
@@ -31,6 +34,21 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 const TRAIN_EVERY: Duration = Duration::from_secs(5);
 /// How long the task service may take for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Asks the ledger for a promise whose end should have been heard of.
+async fn look_up(
+    client: &Client,
+    writer: &Writer<ReservationsState>,
+    reservation: &Reservation,
+) -> Result<(), PeerError> {
+    let record = match within(ANSWER_WITHIN, client.promise_of(&reservation.promise_id())).await {
+        Ok(record) => Some(record),
+        Err(PeerError::Client(error)) if error.status() == Some(404) => None,
+        Err(error) => return Err(error),
+    };
+    let found = LookedUp { number: reservation.number, record };
+    writer.submit(found).await.map_err(PeerError::of_write)
+}
 
 /// `bids` reads the bids that the predictor is trained on.
 pub fn start(shared: &Arc<Shared>, writer: &Writer<ReservationsState>, bids: &Arc<Worker>, tasks: &Tasks) {

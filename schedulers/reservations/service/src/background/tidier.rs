@@ -3,21 +3,24 @@
 
 use std::sync::Arc;
 
-use estimand_api::promise::MAX_BATCH;
+use estimand_api::promise::{MAX_BATCH, PromiseTasks};
 use estimand_client::{Client, Error, PeerError, within};
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
-use super::ANSWER_WITHIN;
+use super::{ANSWER_WITHIN, look_up};
 use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn, TasksKnown};
 use crate::reservation::{Reservation, TaskStanding};
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
-/// How long after its end, in seconds, it is waited for the end of a task on a node that is not heard of.
+/// How long after its end, in seconds, it is waited for a task that has no lease, on a node that is not heard of.
 const END_WITHIN: u64 = 3_600;
+/// How long after its end, in seconds, the ledger is asked for a promise of whose end nothing was heard, and for how many at once.
+const HEARD_WITHIN: u64 = 5;
+const MAX_LOOKED_UP: usize = 64;
 
 pub struct Tidier {
     pub shared: Arc<Shared>,
@@ -42,11 +45,23 @@ impl Work for Tidier {
                 _ => self.look_at_tasks(&client, reservation).await?,
             }
         }
+        self.look_up_overdue(&client).await?;
         Ok(Next::Period)
     }
 }
 
 impl Tidier {
+    /// Looks up promises that should be over: the ledger keeps so many, and may have forgotten one before its end was heard of.
+    async fn look_up_overdue(&self, client: &Client) -> Result<(), PeerError> {
+        let ended = self.shared.now().saturating_sub(HEARD_WITHIN);
+        let overdue: Vec<Arc<Reservation>> =
+            self.shared.table(|table| table.overdue(ended).take(MAX_LOOKED_UP).cloned().collect());
+        for reservation in overdue {
+            look_up(client, &self.writer, &reservation).await?;
+        }
+        Ok(())
+    }
+
     /// In one step: each step of the ledger has all orders that wait priced anew.
     async fn release(&self, client: &Client, some: &[Arc<Reservation>]) -> Result<(), PeerError> {
         let promises = some.iter().map(|reservation| reservation.promise_id()).collect();
@@ -84,8 +99,7 @@ impl Tidier {
             Err(PeerError::Client(error)) if error.status() == Some(404) => None,
             Err(error) => return Err(error),
         };
-        let are_over = tasks.is_none_or(|tasks| tasks.open == 0 && tasks.over > 0);
-        if !are_over && !is_long_past {
+        if !is_settled(tasks, is_long_past) {
             return Ok(());
         }
         let known = TasksKnown { number: *number, tasks };
@@ -113,6 +127,13 @@ impl Tidier {
     }
 }
 
+/// It can be said what the tasks on a promise had. They are over; or their end is waited for no longer, unless a lease ends them, which
+/// may be long after their time: then it shows what they had.
+fn is_settled(tasks: Option<PromiseTasks>, is_long_past: bool) -> bool {
+    let Some(PromiseTasks { open, silent, over, .. }) = tasks else { return true };
+    open == 0 && over > 0 || is_long_past && silent == 0
+}
+
 /// The document of the task that runs on a reservation.
 fn task(reservation: &Reservation) -> Option<Map<String, Value>> {
     let mut document = reservation.document.task.clone()?;
@@ -124,4 +145,28 @@ fn task(reservation: &Reservation) -> Option<Map<String, Value>> {
         document.insert("user".to_owned(), json!(reservation.account));
     }
     Some(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_has_a_lease_is_waited_for() {
+        let tasks = |open, silent, over| Some(PromiseTasks { open, silent, over, ..PromiseTasks::default() });
+        for (tasks, at_once, after_an_hour) in [
+            (None, true, true),
+            (tasks(0, 0, 1), true, true),
+            (tasks(1, 0, 1), false, true),
+            // Its node is not heard of, and it may have had all of its time.
+            (tasks(1, 1, 0), false, false),
+            (tasks(2, 1, 3), false, false),
+        ] {
+            assert_eq!(
+                (is_settled(tasks, false), is_settled(tasks, true)),
+                (at_once, after_an_hour),
+                "{tasks:?}"
+            );
+        }
+    }
 }

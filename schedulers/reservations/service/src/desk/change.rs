@@ -7,6 +7,7 @@ use std::sync::Arc;
 use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseRecord, PromiseResize, Room};
 use estimand_api::reservation::PriceQuote;
+use estimand_api::share::ShareKind;
 use estimand_client::{Client, Error};
 use estimand_reservations::Money;
 
@@ -20,6 +21,7 @@ use crate::refusals;
 use crate::requests::{ChangeAnswer, ChangeAnswered, PlanChange};
 use crate::reservation::{PendingChange, Reservation, State};
 use crate::shared::Shared;
+use crate::usage::MAX_UNITS;
 
 /// The ledger's answer.
 enum Word {
@@ -61,6 +63,12 @@ fn priced(
     scratch.give_back(&reservation.document, &reservation.progress.offer, reservation.width());
     let priced = scratch.offer(&document, now, without);
     let priced = priced.map_err(|why| refusals::no_price(&why, &document, &shared.settings))?;
+    let more = priced.offer.width.saturating_sub(reservation.width());
+    if more > 0 {
+        let units =
+            shared.table(|table| table.usages.of(&reservation.account).map_or(0, |usage| usage.units));
+        wish.scope.check_share(ShareKind::Units, units, more, MAX_UNITS)?;
+    }
     Ok((document, priced))
 }
 

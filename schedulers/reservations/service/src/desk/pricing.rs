@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use estimand_api::problem::Problem;
 use estimand_reservations::Money;
+use estimand_web::Scope;
 
 use crate::document::Document;
+use crate::http::problems;
 use crate::prices::{Priced, Prices};
 use crate::refusals;
-use crate::requests::sum;
+use crate::requests::{self, room, sum};
 use crate::shared::Shared;
 
 /// The requests of a wish, each with its price.
@@ -27,6 +29,7 @@ pub fn price_all(
     is_list: bool,
     value: Option<Money>,
 ) -> Result<Vec<Priced>, Problem> {
+    check_room(shared, prices, asked.len())?;
     let mut all: Vec<Priced> = Vec::new();
     for (document, without) in asked {
         shared.figures.quotes.increment();
@@ -53,6 +56,28 @@ pub fn price_all(
         }
         _ => Ok(all),
     }
+}
+
+/// Nothing has a price that cannot be promised because too much is kept already.
+pub fn check_room(shared: &Shared, prices: &Prices, new: usize) -> Result<(), Problem> {
+    if !prices.has_promises_left(new) {
+        return Err(refusals::no_promises_left());
+    }
+    let rejected = shared.table(|table| room(table, new).err());
+    rejected.map_or(Ok(()), |rejection| Err(problems::of_rejection(&rejection)))
+}
+
+/// Refuses what a user's share has no room for.
+pub fn check_shares(shared: &Shared, scope: &Scope, asked: &[(&Document, &Priced)]) -> Result<(), Problem> {
+    let Some(user) = scope.user() else { return Ok(()) };
+    let offers = asked.iter().map(|(_, priced)| priced.offer);
+    let bytes = asked.iter().map(|(document, _)| document.bytes).sum();
+    let places = shared.known_prices()?.places();
+    let rejected = shared.table(|table| {
+        let fits = requests::check_shares(table, scope, user, offers, places);
+        fits.and_then(|()| requests::room_for_bytes(table, scope, user, bytes)).err()
+    });
+    rejected.map_or(Ok(()), |rejection| Err(problems::of_rejection(&rejection)))
 }
 
 /// The prices of a list of requests, of which nothing is promised.

@@ -13,7 +13,7 @@ use estimand_reservations::Money;
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
-use crate::celery::CeleryStart;
+use crate::celery::{self, CeleryStart};
 
 mod change;
 mod fields;
@@ -27,6 +27,8 @@ pub use change::ReservationChange;
 pub use fields::{FIELDS, credits, user};
 pub use list::{ListDocument, ReservationList};
 
+/// The bytes of a reservation beside those of the texts in its document.
+const FIXED_BYTES: u64 = 1024;
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
 
@@ -53,6 +55,8 @@ pub struct Document {
     /// In place of a task.
     pub celery: Option<CeleryStart>,
     pub dry_run: bool,
+    /// About as many as it takes in memory and in the store.
+    pub bytes: u64,
     /// The instant from which spans are counted, in microseconds since 1970.
     now: i64,
 }
@@ -118,6 +122,7 @@ impl Document {
             fields.error("celery", "stands beside `task`: it has one or the other");
         }
         document.now = 0;
+        document.bytes = FIXED_BYTES + document.free_texts().map(|text| text.len() as u64).sum::<u64>();
         (document, fields.end())
     }
 
@@ -142,6 +147,14 @@ impl Document {
             scope.claim(&format!("{prefix}task.user"), &mut Some(user.clone()))?;
         }
         Ok(())
+    }
+
+    /// The parts of it whose length is up to whoever asks.
+    fn free_texts(&self) -> impl Iterator<Item = String> {
+        let task = self.task.as_ref().and_then(|task| serde_json::to_string(task).ok());
+        let celery = self.celery.as_ref().map(|celery| celery::write(celery).to_string());
+        let resources = self.resources.keys().cloned().collect();
+        [task, celery, Some(resources)].into_iter().flatten()
     }
 
     /// The same with another value.

@@ -40,7 +40,7 @@ const MAX_LIST_BYTES: usize = 1024 * 1024;
         (status = 201, description = "Reserved, and stored; the header `Location` says where it is", body = ReservationRecord),
         (status = 400, description = "The document is not valid; every error is listed", body = Problem),
         (status = 403, description = "The document has the name of another user, or a field of its task that is for operators", body = Problem),
-        (status = 409, description = "It costs more than it is worth (`price-above-value`), there is no such time (`infeasible`), or the account has too few credits (`too-few-credits`); `errors` says what would do. Or the key was given with another document", body = Problem),
+        (status = 409, description = "It costs more than it is worth (`price-above-value`), there is no such time (`infeasible`), the account has too few credits (`too-few-credits`), or the user's share is used up (`share-full`); `errors` or the detail says what would do. Or the key was given with another document", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
@@ -57,10 +57,11 @@ pub async fn reserve(
     let mut document = body.parse(move |bytes| Document::parse(bytes, now)).await?;
     document.claim(&scope, "")?;
     if document.dry_run {
-        return Ok(HttpResponse::Ok().json(service.quote(&document)?));
+        return Ok(HttpResponse::Ok().json(service.quote(&document, &scope)?));
     }
     let account = document.user.clone().unwrap_or_else(|| caller.name().into_owned());
-    let wish = Wish { documents: vec![Arc::new(document)], list: None, key, account, by: caller.to_string() };
+    let documents = vec![Arc::new(document)];
+    let wish = Wish { documents, list: None, key, account, scope, by: caller.to_string() };
     let (mut response, reservations) = match service.reserve(wish).await? {
         Opened::New(reservations) => (HttpResponse::Created(), reservations),
         Opened::Known(reservations) => (HttpResponse::Ok(), reservations),
@@ -85,7 +86,7 @@ pub async fn reserve(
         (status = 201, description = "Reserved, and stored", body = ReservationsMade),
         (status = 400, description = "The list is not valid; every error is listed", body = Problem),
         (status = 403, description = "The list has the name of another user, or a field of a task that is for operators", body = Problem),
-        (status = 409, description = "All together cost more than they are worth (`price-above-value`), one of them has no such time (`infeasible`), or the account has too few credits (`too-few-credits`); `errors` says what would do. Or the key was given with another list", body = Problem),
+        (status = 409, description = "All together cost more than they are worth (`price-above-value`), one of them has no such time (`infeasible`), the account has too few credits (`too-few-credits`), or the user's share is used up (`share-full`); `errors` or the detail says what would do. Or the key was given with another list", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
@@ -105,13 +106,14 @@ pub async fn reserve_list(
         document.claim(&scope, &format!("allOrNone[{place}]."))?;
     }
     if list.dry_run {
-        return Ok(HttpResponse::Ok().json(service.quote_list(&list)?));
+        return Ok(HttpResponse::Ok().json(service.quote_list(&list, &scope)?));
     }
     let wish = Wish {
         account: list.user.unwrap_or_else(|| caller.name().into_owned()),
         documents: list.documents.into_iter().map(Arc::new).collect(),
         list: Some(list.value.unwrap_or_default()),
         key,
+        scope,
         by: caller.to_string(),
     };
     let (mut response, reservations) = match service.reserve(wish).await? {
@@ -135,7 +137,7 @@ pub async fn reserve_list(
         (status = 200, description = "The reservation; with `dryRun` its price", body = ReservationRecord),
         (status = 400, description = "The body is not valid; every error is listed", body = Problem),
         (status = 404, description = "There is no such reservation", body = Problem),
-        (status = 409, description = "Its time has come; or it costs more than it is worth (`price-above-value`), there is no such time (`infeasible`), or the account has too few credits (`too-few-credits`); `errors` says what would do", body = Problem),
+        (status = 409, description = "Its time has come; or it costs more than it is worth (`price-above-value`), there is no such time (`infeasible`), the account has too few credits (`too-few-credits`), or the user's share is used up (`share-full`); `errors` or the detail says what would do", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )

@@ -15,6 +15,8 @@ pub fn of_rejection(rejection: &Rejection) -> Problem {
     match rejection {
         Rejection::Unknown(_) => Problem::not_found(rejection.to_string()),
         Rejection::Credits(error) => of_credits(error),
+        Rejection::Share(problem) => (**problem).clone(),
+        Rejection::TooManyBytes(_) => Problem::unavailable(rejection.to_string(), 60),
         Rejection::KeyTaken(_)
         | Rejection::GrantKeyTaken { .. }
         | Rejection::NotLive { .. }

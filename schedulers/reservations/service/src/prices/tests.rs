@@ -25,7 +25,14 @@ fn with_places(free: &[u64], places: &[u64]) -> Prices {
         class.capacity.insert(PLACES.to_owned(), *all);
         class.free.insert(PLACES.to_owned(), places.to_vec());
     }
-    let timeline = CapacityTimeline { revision: 7, now: NOW, from: NOW, step: 60, classes: vec![class] };
+    let timeline = CapacityTimeline {
+        revision: 7,
+        now: NOW,
+        from: NOW,
+        step: 60,
+        classes: vec![class],
+        ..CapacityTimeline::default()
+    };
     Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap()
 }
 
@@ -68,11 +75,54 @@ fn what_has_no_price_says_why() {
     assert!(matches!(refused(json!({ "class": "gpu" })), NoPrice::Class { .. }));
     assert!(matches!(refused(json!({ "from": "1970-01-01T01:00:00Z" })), NoPrice::Past { now: NOW }));
     assert!(matches!(refused(json!({ "width": 3 })), NoPrice::Refused(Refusal::TooWide { .. })));
-    let tight = refused(json!({ "by": "100s" }));
+    let tight = NoPrice::Tight { needed: 100, window: 99, earliest: Some(NOW + 100) };
+    assert_eq!(refused(json!({ "by": "99s" })), tight);
     let Priced { offer, .. } = prices.offer(&document(&json!({})), NOW, &BTreeSet::new()).unwrap();
     assert_eq!(offer.end, NOW + 120);
-    let NoPrice::Refused(Refusal::TooTight { earliest, .. }) = tight else { panic!("{tight:?}") };
-    assert_eq!(earliest, Some((NOW + 120) / 60));
+}
+
+#[test]
+fn a_window_off_the_slots_is_had_to_the_second_at_the_price_of_the_slots_that_it_touches() {
+    let micros = Money::microcredits;
+    let at = |second: u64| estimand_api::instant::to_rfc3339(((NOW + second) * 1_000_000) as i64);
+    let window = |from: u64, by: u64| document(&json!({ "from": at(from), "by": at(by) }));
+    let exact = window(70, 170);
+    let mut free = prices(&[4_000; 6]);
+    let priced = free.offer(&exact, NOW, &BTreeSet::new()).unwrap();
+    // Two processors for two of the slots of a minute.
+    assert_eq!(priced.offer, Offer { price: micros(66_667), start: NOW + 70, end: NOW + 170, width: 1 });
+    assert_eq!(free.curve(&exact, NOW).unwrap(), [(NOW + 70, Some(micros(66_667)))]);
+    // A second later it touches a third slot, and costs that, too.
+    let longer = free.offer(&window(90, 190), NOW, &BTreeSet::new()).unwrap().offer;
+    assert_eq!((longer.price, longer.start, longer.end), (micros(100_000), NOW + 90, NOW + 190));
+    // What is left of its slots is not sold to others, and free again when it is given back.
+    let before = free.offer(&document(&json!({ "width": 2, "by": at(240) })), NOW, &BTreeSet::new()).unwrap();
+    assert!(free.take(&exact, &priced));
+    let wide = document(&json!({ "width": 2, "duration": 60 }));
+    let starts: Vec<bool> =
+        free.curve(&wide, NOW).unwrap().into_iter().map(|(_, price)| price.is_some()).collect();
+    assert_eq!(starts, [true, false, false, true, true, true]);
+    free.give_back(&exact, &priced.offer, 1);
+    assert_eq!(
+        free.offer(&document(&json!({ "width": 2, "by": at(240) })), NOW, &BTreeSet::new()).unwrap(),
+        before
+    );
+    // The cheapest start, where the window has several: from the begin of a slot on it touches one less.
+    let short = document(&json!({ "duration": 50, "from": at(20), "by": at(115) }));
+    let short = free.offer(&short, NOW, &BTreeSet::new()).unwrap().offer;
+    assert_eq!((short.start, short.end, short.price), (NOW + 60, NOW + 110, micros(33_334)));
+    // Whole slots are had where some fit.
+    let wide = free.offer(&window(70, 240), NOW, &BTreeSet::new()).unwrap().offer;
+    assert_eq!((wide.start, wide.end), (NOW + 120, NOW + 240));
+    // A slot that has begun has no price any more.
+    let begun = free.offer(&window(10, 110), NOW + 5, &BTreeSet::new()).unwrap().offer;
+    assert_eq!(begun.start, NOW + 10, "the prices are of before: the ledger decides");
+    let full = prices(&[4_000, 4_000, 1_999, 4_000, 4_000, 4_000]).offer(&exact, NOW, &BTreeSet::new());
+    assert!(matches!(full, Err(NoPrice::Refused(Refusal::Full { .. }))), "{full:?}");
+    let widths =
+        document(&json!({ "duration": null, "work": 190, "width": "1..2", "from": at(70), "by": at(170) }));
+    let widths = free.offer(&widths, NOW, &BTreeSet::new()).unwrap().offer;
+    assert_eq!((widths.width, widths.start, widths.end), (2, NOW + 70, NOW + 165));
 }
 
 #[test]
@@ -164,7 +214,7 @@ proptest! {
         let free = capacity.iter().map(|(name, amount)| (name.clone(), vec![*amount; slots as usize])).collect();
         let class =
             ClassTimeline { class: DEFAULT_CLASS.to_owned(), nodes: 1, capacity, free, promised: BTreeMap::new() };
-        let timeline = CapacityTimeline { revision: 7, now: 0, from: 0, step: slot, classes: vec![class] };
+        let timeline = CapacityTimeline { revision: 7, step: slot, classes: vec![class], ..CapacityTimeline::default() };
         let prices = Prices::new(&Arc::new(settings), &timeline, &Arc::default()).unwrap();
         let of_unit = goods.iter().map(|(name, (amount, _), unit, _)| ((*name).to_owned(), amount * unit));
         let mut asked = Document::default();

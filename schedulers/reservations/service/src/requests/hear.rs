@@ -1,5 +1,7 @@
 //! News of the ledger: promises whose time has come or is over, that moved, or that broke.
 
+use std::sync::Arc;
+
 use estimand_api::promise::{PromiseRecord, PromiseState};
 use estimand_runtime::single_writer::{Decision, Request};
 
@@ -7,7 +9,7 @@ use super::Edit;
 use super::settle::ended;
 use crate::celery::Standing;
 use crate::change::{Change, Rejection};
-use crate::reservation::{Reservation, State};
+use crate::reservation::{Offer, Reservation, State};
 use crate::writer::ReservationsState;
 
 /// One promise as it is now. Older news than what is known changes nothing.
@@ -28,6 +30,55 @@ impl Request<ReservationsState> for Hear {
         follow(&mut edit, reservation, record, state);
         let change: Change = edit.change(at);
         Ok(Decision::change(change, |_: &ReservationsState, _| ()))
+    }
+}
+
+/// A promise as the ledger has it when it is asked for, because its end should have been heard of.
+pub struct LookedUp {
+    pub number: u64,
+    /// None: the ledger does not keep it any more.
+    pub record: Option<PromiseRecord>,
+}
+
+impl Request<ReservationsState> for LookedUp {
+    type Reply = ();
+
+    fn decide(self, state: &ReservationsState) -> Result<Decision<ReservationsState, ()>, Rejection> {
+        let table = state.table();
+        let is_meant = |one: &&Arc<Reservation>| one.awaits_end() && one.progress.change.is_none();
+        let Some(reservation) = table.get(self.number).filter(is_meant) else {
+            return Ok(Decision::Nothing(()));
+        };
+        let record = self.record.unwrap_or_else(|| forgotten(reservation, state.now()));
+        let is_old = record.revision < reservation.progress.revision;
+        if is_old || record.state.is_live() {
+            return Ok(Decision::Nothing(()));
+        }
+        let mut edit = Edit::new(table, reservation, "scheduler");
+        follow(&mut edit, reservation, record, state);
+        Ok(Decision::change(edit.change(state.now_us()), |_: &ReservationsState, _| ()))
+    }
+}
+
+/// A promise that is not kept any more is over, and its tasks did as was heard of them last. One that is gone before its end was lost.
+fn forgotten(reservation: &Reservation, now: u64) -> PromiseRecord {
+    let Reservation { account, document, progress, made_at, made_by, .. } = reservation;
+    let Offer { start, end, .. } = progress.offer;
+    PromiseRecord {
+        id: reservation.promise_id(),
+        state: if now < end { PromiseState::Broken } else { PromiseState::Over },
+        resources: document.resources.clone(),
+        class: document.class.clone().unwrap_or_default(),
+        from: start,
+        until: end,
+        value: 0,
+        user: Some(account.clone()),
+        units: progress.nodes.clone(),
+        cause: "the ledger does not keep its promise any more".to_owned(),
+        tasks: progress.tasks,
+        revision: progress.revision,
+        made_at: u64::try_from(made_at / 1_000_000).unwrap_or(0),
+        made_by: made_by.clone(),
     }
 }
 

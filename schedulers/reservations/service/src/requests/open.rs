@@ -1,9 +1,12 @@
 //! New reservations whose prices are held, all or none; or those that the same request made before.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use estimand_api::share::ShareKind;
 use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
+use estimand_web::Scope;
 
 use super::bid::key_of;
 use super::{Edit, together};
@@ -13,6 +16,7 @@ use crate::credits::{HELD, Reason};
 use crate::document::Document;
 use crate::reservation::{Offer, Order, Progress, Reservation};
 use crate::table::Table;
+use crate::usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS, Usage};
 use crate::writer::ReservationsState;
 
 /// How many reservations are kept. Beyond that the oldest of those that are over make room.
@@ -26,6 +30,10 @@ pub struct Open {
     /// By which the same request is known when it is sent again.
     pub key: Option<String>,
     pub account: String,
+    /// The user whose shares it needs.
+    pub scope: Scope,
+    /// The places of tasks of all nodes together.
+    pub places: u64,
     pub by: String,
     pub order: Order,
 }
@@ -49,7 +57,13 @@ impl Request<ReservationsState> for Open {
         }
         let price = sum(self.parts.iter().map(|(_, offer)| offer.price));
         table.credits.check(&self.account, price)?;
-        let deleted = room(table, self.parts.len())?;
+        let offers = self.parts.iter().map(|(_, offer)| *offer);
+        check_shares(table, &self.scope, &self.account, offers, self.places)?;
+        let bytes = self.parts.iter().map(|(document, _)| document.bytes).sum();
+        let mut deleted = room(table, self.parts.len())?;
+        deleted.extend(room_for_bytes(table, &self.scope, &self.account, bytes)?);
+        deleted.sort_unstable();
+        deleted.dedup();
         let has = table.credits.balance(&self.account);
         let first = table.highest + 1;
         let (mut edits, mut bids) = (Vec::new(), Vec::new());
@@ -110,8 +124,63 @@ pub fn known(
     if is_same { Ok(Some(known)) } else { Err(Rejection::KeyTaken(first.id.clone())) }
 }
 
+/// Refuses reservations with which a user would have more of what is open than their share. Units that cost nothing have no price
+/// that would bound them, so they are a share of all places.
+pub fn check_shares(
+    table: &Table,
+    scope: &Scope,
+    account: &str,
+    offers: impl Iterator<Item = Offer> + Clone,
+    places: u64,
+) -> Result<(), Rejection> {
+    let usage = table.usages.of(account);
+    let of = |amount: fn(&Usage) -> u64| usage.map_or(0, amount);
+    let units = |offers: &mut dyn Iterator<Item = Offer>| offers.map(|offer| offer.width).sum::<u64>();
+    let all = units(&mut offers.clone());
+    let free = units(&mut offers.clone().filter(|offer| offer.price == Money::ZERO));
+    let check = |kind, used, more, bound| {
+        scope.check_share(kind, used, more, bound).map_err(|problem| Rejection::Share(Box::new(problem)))
+    };
+    check(ShareKind::Reservations, of(|usage| usage.open), offers.count() as u64, MAX_OPEN)?;
+    check(ShareKind::Units, of(|usage| usage.units), all, MAX_UNITS)?;
+    match free {
+        0 => Ok(()),
+        free => check(ShareKind::Units, of(|usage| usage.free_units), free, places.min(MAX_UNITS)),
+    }
+}
+
+/// The reservations that make room for so many bytes. Over a user's own share it is their own that are over, the oldest first; where all
+/// together have too many it is those of whoever has most. A store with more than that is left so, and becomes smaller with each request.
+pub fn room_for_bytes(table: &Table, scope: &Scope, account: &str, new: u64) -> Result<Vec<u64>, Rejection> {
+    let usages = &table.usages;
+    let used = usages.of(account).map_or(0, |usage| usage.bytes);
+    let limit = scope.limit(ShareKind::Memory, MAX_BYTES).unwrap_or(u64::MAX);
+    let own = usages.oldest(account, excess(used, new, limit));
+    // What is new must fit; what was there before the limit may stay.
+    let left = used - own.bytes;
+    if left.saturating_add(new) > limit && own.bytes < new {
+        let full = scope.check_share(ShareKind::Memory, left, new, MAX_BYTES);
+        full.map_err(|problem| Rejection::Share(Box::new(problem)))?;
+    }
+    let needed = excess(usages.bytes(), new, MAX_BYTES);
+    if own.bytes >= needed {
+        return Ok(own.numbers);
+    }
+    let others = usages.oldest_of_largest(needed);
+    if others.bytes < needed.min(new) {
+        return Err(Rejection::TooManyBytes(usages.bytes()));
+    }
+    let numbers: BTreeSet<u64> = own.numbers.into_iter().chain(others.numbers).collect();
+    Ok(numbers.into_iter().collect())
+}
+
+/// The bytes that are to go for so many new ones: as many as are too many, or where there are far too many, twice what is new.
+fn excess(used: u64, new: u64, limit: u64) -> u64 {
+    used.saturating_add(new).saturating_sub(limit).min(new.saturating_mul(2))
+}
+
 /// The reservations that make room for so many.
-fn room(table: &Table, new: usize) -> Result<Vec<u64>, Rejection> {
+pub fn room(table: &Table, new: usize) -> Result<Vec<u64>, Rejection> {
     let missing = (table.len() + new).saturating_sub(MAX_RESERVATIONS);
     let oldest = table.all().filter(|reservation| !reservation.is_open()).take(missing);
     let oldest: Vec<u64> = oldest.map(|reservation| reservation.number).collect();

@@ -82,6 +82,7 @@ fn tasks() -> impl Strategy<Value = Option<PromiseTasks>> {
     let amounts = (0..3_u32, 0..3_u32, 0..300_000_u64, 0..300_000_u64, prop::option::of(1_000..1_300_u64));
     let some = amounts.prop_map(|(open, over, had_milliseconds, missed_milliseconds, ended)| PromiseTasks {
         open,
+        silent: 0,
         over,
         had_milliseconds,
         missed_milliseconds,
@@ -170,6 +171,8 @@ impl World {
                     list,
                     key: key.map(|key| key.to_string()),
                     account: name(user),
+                    scope: Scope::default(),
+                    places: 0,
                     by: name(user),
                     order,
                 });
@@ -375,3 +378,4 @@ fn a_list_is_paid_as_one_and_to_others_it_is_not_there() {
 }
 
 mod settling;
+mod shares;

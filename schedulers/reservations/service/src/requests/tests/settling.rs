@@ -15,6 +15,7 @@ fn tasks(had: u64, missed: u64, ended: Option<u64>) -> PromiseTasks {
     let is_over = ended.is_some();
     PromiseTasks {
         open: u32::from(!is_over),
+        silent: 0,
         over: u32::from(is_over),
         had_milliseconds: had * 1_000,
         missed_milliseconds: missed * 1_000,
@@ -130,4 +131,59 @@ fn cancelling_costs_a_twentieth_of_what_is_left() {
     late.take(heard(8, PromiseState::Active, tasks(10, 40, None)));
     late.take(Step::Cancel { of: 1, in_full: false });
     assert_eq!(outcome(&late), (State::Cancelled, 86, 14));
+}
+
+/// The ledger is asked for the promise of the reservation.
+fn looked_up(world: &mut World, found: Option<(u64, PromiseState, PromiseTasks)>) {
+    let id = world.state.table().get(1).unwrap().promise_id();
+    let record = found.map(|(revision, state, tasks)| PromiseRecord {
+        tasks: Some(tasks),
+        ..promise(id, state_of(state), revision, 1_100, 1_200)
+    });
+    world.decide(LookedUp { number: 1, record });
+}
+
+#[test]
+fn a_promise_that_the_ledger_has_forgotten_is_over() {
+    let mut world = promised();
+    world.take(Step::Wait { seconds: 150 });
+    world.take(heard(8, PromiseState::Active, tasks(30, 20, None)));
+    world.take(Step::Wait { seconds: 60 });
+    assert!(world.state.table().overdue(1_199).next().is_none());
+    assert_eq!(world.state.table().overdue(1_200).count(), 1);
+    looked_up(&mut world, None);
+    assert_eq!(outcome(&world).0, State::Active, "its task had not ended when it was heard of last");
+    assert!(
+        world.state.table().overdue(u64::MAX).next().is_none()
+            && world.state.table().untold().next().is_some()
+    );
+    world.take(Step::LookAtTasks { of: 1, tasks: None });
+    assert_eq!(outcome(&world), (State::Over, 20, 80));
+    assert!(world.state.table().overdue(u64::MAX).next().is_none());
+
+    let mut ended = promised();
+    ended.take(Step::Wait { seconds: 201 });
+    looked_up(&mut ended, None);
+    assert_eq!(
+        outcome(&ended),
+        (State::Over, 0, 100),
+        "it is paid by the plan where nothing was heard of tasks"
+    );
+
+    let mut lost = promised();
+    lost.take(Step::Wait { seconds: 150 });
+    looked_up(&mut lost, None);
+    assert_eq!(outcome(&lost), (State::Broken, 100, 0), "a promise that is gone before its end was lost");
+}
+
+#[test]
+fn an_end_that_was_not_heard_of_is_found() {
+    let mut world = promised();
+    world.take(Step::Wait { seconds: 201 });
+    looked_up(&mut world, Some((2, PromiseState::Active, tasks(100, 0, None))));
+    looked_up(&mut world, Some((1, PromiseState::Broken, tasks(0, 0, None))));
+    assert_eq!(outcome(&world).0, State::Promised, "it lives, or the answer is an old one");
+    // The answer to the order had the revision with which it ended.
+    looked_up(&mut world, Some((2, PromiseState::Over, tasks(80, 20, Some(1_200)))));
+    assert_eq!(outcome(&world), (State::Over, 20, 80));
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -106,10 +105,10 @@ pub async fn described(
     let path = parameters::path(query.get("path"))?;
     let place = home.place(&path)?;
     // Reading a large file takes long, and goes on if the caller goes away.
-    let permit = Arc::clone(service.digesting()).acquire_owned().await.map_err(|_| Problem::internal())?;
+    let digesting = service.digesting().take(&home.owner()).await?;
     let of = path.clone();
     let described = service.blocking(move |inner| {
-        let _permit = permit;
+        let _digesting = digesting;
         let file = inner.root.file(&place)?;
         let sha256 = inner.digests.of(&file)?;
         entry(&of, &file, Some(sha256))

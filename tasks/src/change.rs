@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseRequest, Room};
 
 use crate::core::promise::PromiseChange;
@@ -76,8 +77,12 @@ pub enum Rejection {
         "`{id}` has {open} tasks that are not over; only an array that is over is deleted: cancel it first"
     )]
     NotAllOver { id: String, open: u32 },
-    #[error("there are {0} tasks, and too few of them are over to make room")]
-    Full(usize),
+    #[error(
+        "there are {tasks} tasks with documents of {} MiB, and too few of them are over to make room", .bytes >> 20
+    )]
+    Full { tasks: usize, bytes: u64 },
+    #[error("{0}")]
+    Share(Box<Problem>),
     #[error("the image `{image}` is not published, and only published ones run here: {advice}")]
     NotPublished { image: String, advice: String },
     #[error("no image `{name}` is published: {advice}")]

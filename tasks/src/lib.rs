@@ -13,6 +13,7 @@ pub mod core;
 mod background;
 mod change;
 mod feed;
+mod holdings;
 mod http;
 mod images;
 mod log;
@@ -44,7 +45,7 @@ use estimand_runtime::metrics::Exposition;
 use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
 
 use http::{
@@ -74,6 +75,8 @@ pub struct TaskServiceOptions {
     pub published_images_only: bool,
     /// The length of the lease of a task that asks for no other one.
     pub lease: Duration,
+    /// The users, with their limits.
+    pub users: Users,
 }
 
 /// A task service that runs. Clones are the same one.
@@ -92,10 +95,10 @@ struct Inner {
 impl TaskService {
     /// Starts the tasks of the process; loading goes on after this returns, and `readiness` says when it is done.
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
-        let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only, lease } =
+        let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only, lease, users } =
             options;
         let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
-        let state = TasksState::new(Arc::clone(&shared), Storage::new(store.clone()));
+        let state = TasksState::new(Arc::clone(&shared), users, Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
         let reads = Arc::new(Worker::start(store, "tasks-reads"));
@@ -224,5 +227,9 @@ impl ServedPart for TaskService {
         if shared.publishes {
             shared.published.write(&mut out, shared.feed.newest());
         }
+    }
+
+    fn report_shares(&self, report: &mut ShareReport) {
+        self.shared().table(|table| table.holdings.report(report));
     }
 }

@@ -12,6 +12,7 @@ use crate::core::promise::Promise;
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::usage::Tally;
+use crate::holdings::Holdings;
 use crate::images::Images;
 use crate::task::{Array, Task};
 
@@ -30,6 +31,7 @@ pub struct TaskTable {
     /// The tasks on each promise that are not over.
     by_promise: HashMap<String, BTreeSet<TaskNumber>>,
     pub promises: Promises,
+    pub holdings: Holdings,
     /// The last attempt of deleted tasks, by id.
     pub gone: HashMap<String, u32>,
     /// The highest number that a task ever had.
@@ -262,7 +264,7 @@ impl TaskTable {
         }
     }
 
-    /// Counts a task in its array, on its promise, and as one that waits for others.
+    /// Counts a task with its user, in its array, on its promise, and as one that waits for others.
     fn learn(&mut self, task: &Task) {
         if let Some(promise) = task.document.promise.as_ref().filter(|_| !task.state().is_final()) {
             self.by_promise.entry(promise.clone()).or_default().insert(task.number);
@@ -270,12 +272,14 @@ impl TaskTable {
         for awaited in &task.progress.awaits {
             self.followers.entry(awaited.number).or_default().insert(task.number);
         }
-        let Some(array) = &task.array else { return };
+        let Some(array) = &task.array else { return self.holdings.add(task, 0) };
         let new = || KeptArray { array: Arc::clone(array), kept: 0, open: 0 };
         let kept = self.arrays.entry(array.number).or_insert_with(new);
         kept.kept += 1;
         kept.open += u32::from(!task.state().is_final());
-        if kept.kept == 1 {
+        let first = kept.kept == 1;
+        self.holdings.add(task, if first { array.document.weight() } else { 0 });
+        if first {
             self.by_id.insert(array.id.clone(), array.number);
             if let Some(key) = &array.key {
                 self.by_key.insert(key.clone(), array.number);
@@ -301,11 +305,13 @@ impl TaskTable {
                 }
             }
         }
-        let Some(array) = &task.array else { return };
+        let Some(array) = &task.array else { return self.holdings.remove(task, 0) };
         let Some(kept) = self.arrays.get_mut(&array.number) else { return };
         kept.kept -= 1;
         kept.open -= u32::from(!task.state().is_final());
-        if kept.kept == 0 {
+        let last = kept.kept == 0;
+        self.holdings.remove(task, if last { array.document.weight() } else { 0 });
+        if last {
             self.arrays.remove(&array.number);
             self.by_id.remove(&array.id);
             if let Some(key) = &array.key {

@@ -28,6 +28,8 @@ use crate::core::usage::Term;
 const INDEX_VARIABLE: &str = "ESTIMAND_TASK_INDEX";
 const COUNT_VARIABLE: &str = "ESTIMAND_TASK_COUNT";
 const MEMORY: &str = "memory";
+/// What a task takes beside the texts of its document, in memory twice over while it changes.
+pub const TASK_BYTES: u64 = 2048;
 const GPU: &str = "gpu";
 
 /// Tasks of one submission, which differ by their index only.
@@ -176,6 +178,11 @@ impl Task {
 
     pub fn rules(&self) -> Rules {
         Rules { retries: self.document.retries, on_loss: self.document.on_loss }
+    }
+
+    /// About how many bytes of memory it takes, and its row; the document of an array is counted with that.
+    pub fn bytes(&self) -> u64 {
+        TASK_BYTES + if self.array.is_none() { self.document.weight() } else { 0 }
     }
 
     /// The node on which something of it may be.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use estimand_capacity::Tick;
 use estimand_runtime::single_writer::{State, StorageError};
 use estimand_store::{LOG_PIECE, TaskGroup};
+use estimand_web::Users;
 
 use crate::change::{self, Change, Rejection, TAKEN_OVER};
 use crate::core::promises::Promises;
@@ -15,7 +16,7 @@ use crate::shared::Shared;
 use crate::storage::promises::LoadedPromises;
 use crate::storage::{self, Storage, images, rows};
 use crate::table::TaskTable;
-use crate::task::{Task, tick};
+use crate::task::{TASK_BYTES, Task, tick};
 
 /// About how many bytes are stored at once.
 const GROUP_BYTES: usize = 4 << 20;
@@ -25,14 +26,15 @@ const ROW_BYTES: usize = 512;
 /// The state that the writer owns.
 pub struct TasksState {
     pub shared: Arc<Shared>,
+    pub users: Users,
     storage: Storage,
     /// The published tasks as they are after the changes that are being stored.
     staged: TaskTable,
 }
 
 impl TasksState {
-    pub fn new(shared: Arc<Shared>, storage: Storage) -> Self {
-        TasksState { shared, storage, staged: TaskTable::default() }
+    pub fn new(shared: Arc<Shared>, users: Users, storage: Storage) -> Self {
+        TasksState { shared, users, storage, staged: TaskTable::default() }
     }
 
     /// The tasks that requests are decided on.
@@ -110,7 +112,11 @@ impl State for TasksState {
         let other = usize::from(change.image.is_some()) + change.promises.promises.len();
         let pieces = change.shortened.len() * usize::try_from(LOG_PIECE).unwrap_or(usize::MAX);
         let rows = change.edits.len() + change.deleted.len() + other + pieces;
-        rows * ROW_BYTES + lines.sum::<usize>()
+        // With each change of a task its document is written again.
+        let tasks = change.edits.iter().map(|edit| edit.after.bytes() - TASK_BYTES);
+        let arrays = change.new_arrays.iter().map(|array| array.document.weight());
+        let documents = usize::try_from(tasks.chain(arrays).sum::<u64>()).unwrap_or(usize::MAX);
+        rows * ROW_BYTES + lines.sum::<usize>() + documents
     }
 
     fn stage(&mut self, change: &Change) {

@@ -6,7 +6,7 @@
 
 use diesel::prelude::*;
 
-use crate::backend::on;
+use crate::backend::{Backend, on};
 use crate::image::{self, ImageGroup, StoredImages};
 use crate::owner::advance;
 use crate::promise::{self, PromiseGroup, StoredPromises};
@@ -86,11 +86,9 @@ pub struct TaskGroup {
     pub highest: i64,
 }
 
-/// Everything that is kept in memory, by number.
+/// Everything that is kept in memory beside tasks and arrays, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredTasks {
-    pub tasks: Vec<TaskRow>,
-    pub arrays: Vec<TaskArrayRow>,
     pub gone: Vec<GoneTaskRow>,
     /// How many events each task has.
     pub events: Vec<(i64, i64)>,
@@ -98,6 +96,9 @@ pub struct StoredTasks {
     pub images: StoredImages,
     pub promises: StoredPromises,
 }
+
+/// The rows with documents that are in memory at once while they are loaded.
+const PAGE: i64 = 100;
 
 static TASKS: Rows = Rows {
     table: "t_task",
@@ -130,12 +131,49 @@ static EVENTS_OF: Keys = Keys { table: "t_task_event", columns: &["task"] };
 static OUTPUTS_OF: Keys = Keys { table: "t_task_output", columns: &["task"] };
 
 impl Connection {
-    /// All tasks, without their logs.
+    /// Gives all tasks, without their logs, in the order of their numbers. Few are in memory at a time, since their documents
+    /// may be large.
+    pub fn each_task(&mut self, take: impl FnMut(TaskRow)) -> Result<(), Error> {
+        let page = |backend: &mut Backend, last| {
+            on!(backend, connection => t_task::table
+                .filter(t_task::number.gt(last))
+                .order(t_task::number)
+                .limit(PAGE)
+                .load(connection))
+        };
+        self.each(page, |row| row.number, take)
+    }
+
+    /// Gives all arrays of tasks in the same way.
+    pub fn each_task_array(&mut self, take: impl FnMut(TaskArrayRow)) -> Result<(), Error> {
+        let page = |backend: &mut Backend, last| {
+            on!(backend, connection => t_task_array::table
+                .filter(t_task_array::number.gt(last))
+                .order(t_task_array::number)
+                .limit(PAGE)
+                .load(connection))
+        };
+        self.each(page, |row| row.number, take)
+    }
+
+    fn each<R>(
+        &mut self,
+        page: impl Fn(&mut Backend, i64) -> QueryResult<Vec<R>>,
+        number: fn(&R) -> i64,
+        mut take: impl FnMut(R),
+    ) -> Result<(), Error> {
+        let mut last = i64::MIN;
+        loop {
+            let rows = self.read("loading the tasks", |backend| page(backend, last))?;
+            let Some(end) = rows.last() else { return Ok(()) };
+            last = number(end);
+            rows.into_iter().for_each(&mut take);
+        }
+    }
+
+    /// Everything else that is kept in memory.
     pub fn load_tasks(&mut self) -> Result<StoredTasks, Error> {
         self.read("loading the tasks", |backend| {
-            let tasks = on!(backend, connection => t_task::table.order(t_task::number).load(connection))?;
-            let arrays =
-                on!(backend, connection => t_task_array::table.order(t_task_array::number).load(connection))?;
             let gone =
                 on!(backend, connection => t_task_gone::table.order(t_task_gone::id).load(connection))?;
             let events = on!(backend, connection => t_task_event::table
@@ -145,7 +183,7 @@ impl Connection {
                 .load(connection))?;
             let (feed, images) = (task_feed::load(backend)?, image::load(backend)?);
             let promises = promise::load(backend)?;
-            Ok(StoredTasks { tasks, arrays, gone, events, feed, images, promises })
+            Ok(StoredTasks { gone, events, feed, images, promises })
         })
     }
 

@@ -12,6 +12,7 @@ use estimand_store::{
 
 on_every_store!(
     tasks_are_kept_with_their_events_and_logs,
+    many_tasks_are_read_in_pages,
     a_long_log_is_removed_in_pieces,
     the_feed_of_tasks_is_read_on_and_cut,
     images_are_kept_with_those_of_tasks,
@@ -45,6 +46,25 @@ fn line(task: i64, line_number: i64, stream: &str) -> TaskLogRow {
     TaskLogRow { task, line_number, attempt: 1, at: 5, stream, content, continues, dropped: 0, written }
 }
 
+fn rows(connection: &mut Connection) -> (Vec<TaskRow>, Vec<TaskArrayRow>) {
+    let (mut tasks, mut arrays) = (Vec::new(), Vec::new());
+    connection.each_task(|row| tasks.push(row)).unwrap();
+    connection.each_task_array(|row| arrays.push(row)).unwrap();
+    (tasks, arrays)
+}
+
+fn many_tasks_are_read_in_pages(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let group = TaskGroup {
+        tasks: (1..=250).map(|number| task(number * 2, None)).collect(),
+        arrays: (1..=100).map(|number| array(number * 2 - 1)).collect(),
+        ..TaskGroup::default()
+    };
+    connection.commit_tasks(&claim, &group).unwrap();
+    assert_eq!(rows(&mut connection), (group.tasks, group.arrays));
+}
+
 fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     let mut connection = place.open();
     let claim = connection.claim("tasks", 0).unwrap();
@@ -65,7 +85,8 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     connection.commit_tasks(&claim, &group).unwrap();
     let stored = connection.load_tasks().unwrap();
     let events = vec![(1, 2), (2, 1)];
-    assert_eq!((stored.tasks, stored.arrays, stored.events), (group.tasks, group.arrays, events));
+    let (tasks, arrays) = rows(&mut connection);
+    assert_eq!((tasks, arrays, stored.events), (group.tasks, group.arrays, events));
     assert_eq!(connection.task_events(1).unwrap(), [event(1, 0), event(1, 1)]);
     let part = |from, before| TaskLogRange { task: 1, from, before, ..TaskLogRange::default() };
     assert_eq!(connection.task_log(&part(298, 300), 100, false).unwrap(), lines[298..]);
@@ -99,8 +120,9 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
     };
     connection.commit_tasks(&claim, &group).unwrap();
     let stored = connection.load_tasks().unwrap();
+    let (tasks, arrays) = rows(&mut connection);
     assert_eq!(
-        (stored.tasks, stored.arrays, stored.gone, stored.events),
+        (tasks, arrays, stored.gone, stored.events),
         (vec![changed, task(3, None)], vec![array(9)], vec![gone], vec![(1, 2)])
     );
     assert_eq!(connection.task_log(&TaskLogRange { task: 2, ..part(0, 9) }, 10, false).unwrap(), []);

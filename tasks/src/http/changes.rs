@@ -33,9 +33,9 @@ static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
     responses(
         (status = 200, description = "It was submitted with this key before", body = TaskRecord),
         (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
-        (status = 400, description = "The document is not valid; every error is listed", body = Problem),
+        (status = 400, description = "The document is not valid, every error is listed; or its priority is above its user's highest", body = Problem),
         (status = 403, description = "The document has the name of another user", body = Problem),
-        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, it has files and there is no file service, or there are too many tasks", body = Problem),
+        (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, it has files and there is no file service, there are too many tasks, or (`share-full`) its user has too many, or too large ones", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )

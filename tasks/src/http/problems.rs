@@ -16,6 +16,7 @@ fn of_rejection(rejection: &Rejection) -> Problem {
         Rejection::Unknown(_) | Rejection::UnknownImage { .. } | Rejection::NoPromise(_) => {
             Problem::not_found(rejection.to_string())
         }
+        Rejection::Share(full) => Problem::clone(full),
         Rejection::NodesUnknown => Problem::unavailable(rejection.to_string(), 1),
         Rejection::LedgerMoved { current, .. } => {
             let room = Room { revision: *current, ..Room::default() };
@@ -41,6 +42,6 @@ fn of_rejection(rejection: &Rejection) -> Problem {
         | Rejection::NoRoomToGrow { .. }
         | Rejection::TooManyPromises(_)
         | Rejection::LargerThanUnit { .. }
-        | Rejection::Full(_) => Problem::conflict(rejection.to_string()),
+        | Rejection::Full { .. } => Problem::conflict(rejection.to_string()),
     }
 }

@@ -4,10 +4,12 @@ mod cancel;
 mod delete;
 mod edits;
 mod images;
+mod log_room;
 mod make_room;
 mod news;
 mod placement;
 mod promises;
+mod room;
 mod standing;
 mod submit;
 

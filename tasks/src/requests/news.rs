@@ -1,12 +1,15 @@
 //! The news of agents: logs, and how far attempts are. They may be late or come twice; what is known already, or is about
 //! an attempt that is over, changes nothing.
 
+use std::sync::Arc;
+
 use estimand_api::task::{TaskReport, TaskStage};
 use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine};
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
+use super::log_room::LogRoom;
 use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
 use crate::task::{Edit, LogRow, Task};
@@ -33,9 +36,11 @@ impl Request<TasksState> for News {
         let at = state.now_us();
         let News { logs, reports, node } = self;
         let mut edits = Edits::new(state.table(), at);
+        let mut room = LogRoom::new(state.table(), &state.users);
         for log in logs {
             if let Some(edit) = edit_of(&mut edits, node.as_deref(), &log.id, log.attempt) {
-                append(edit, log);
+                let document = Arc::clone(&edit.after.document);
+                append(edit, log, |bytes| room.takes(document.user.as_deref(), bytes));
             }
         }
         for report in reports {
@@ -44,7 +49,7 @@ impl Request<TasksState> for News {
             }
         }
         Ok(match edits.finish() {
-            Some(change) => Decision::change(change, |_, _| ()),
+            Some(change) => Decision::change(room.make(change), |_, _| ()),
             None => Decision::Nothing(()),
         })
     }
@@ -77,24 +82,24 @@ fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
     }
 }
 
-/// Appends the lines that are new.
-fn append(edit: &mut Edit, log: TaskLog) {
+/// Appends the lines that are new. `takes` is asked for the room of each.
+fn append(edit: &mut Edit, log: TaskLog, mut takes: impl FnMut(u64) -> bool) {
     let base = edit.after.log.first;
     for (line, given) in (log.first..).zip(log.lines) {
         let number = base.saturating_add(line);
         if number >= edit.after.log.next {
             edit.after.log.next = number.saturating_add(1);
-            append_line(edit, number, given);
+            append_line(edit, number, given, &mut takes);
         }
     }
 }
 
-fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine) {
+fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine, takes: &mut impl FnMut(u64) -> bool) {
     let Task { log, progress, .. } = &mut edit.after;
     let row = row(line, progress.attempt, given);
     let cost = (row.size() as u64).max(LEAST_LINE);
     let full_at = match log.full_at {
-        None if log.bytes + cost > MAX_LOG_BYTES => *log.full_at.insert(line),
+        None if log.bytes + cost > MAX_LOG_BYTES || !takes(cost) => *log.full_at.insert(line),
         None => {
             log.bytes += cost;
             edit.lines.push(row);
@@ -141,8 +146,6 @@ fn readable(text: String) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
-
     use estimand_api::task_log::TaskStream;
 
     use super::*;
@@ -185,9 +188,9 @@ mod tests {
     #[test]
     fn lines_that_come_twice_are_kept_once() {
         let mut edit = edit();
-        append(&mut edit, log(0, &["a", "b"]));
-        append(&mut edit, log(0, &["a", "b", "c\0"]));
-        append(&mut edit, log(2, &["c"]));
+        append(&mut edit, log(0, &["a", "b"]), |_| true);
+        append(&mut edit, log(0, &["a", "b", "c\0"]), |_| true);
+        append(&mut edit, log(2, &["c"]), |_| true);
         let kept: Vec<(u64, &str)> = edit.lines.iter().map(|row| (row.line, row.text.as_str())).collect();
         assert_eq!(kept, [(10, "a"), (11, "b"), (12, "c\u{fffd}")]);
         assert_eq!((edit.after.log.next, edit.after.log.bytes), (13, 3 * LEAST_LINE));
@@ -198,11 +201,18 @@ mod tests {
     fn a_log_that_is_full_says_how_much_is_missing() {
         let mut edit = edit();
         edit.after.log.bytes = MAX_LOG_BYTES - LEAST_LINE;
-        append(&mut edit, log(0, &["a", "bc", "d"]));
-        append(&mut edit, log(3, &["e"]));
+        append(&mut edit, log(0, &["a", "bc", "d"]), |_| true);
+        append(&mut edit, log(3, &["e"]), |_| true);
         let kept: Vec<_> = edit.lines.iter().map(|row| (row.line, row.text.as_str(), row.dropped)).collect();
         assert_eq!(kept, [(10, "a", 0), (11, "", 3)]);
         assert_eq!(edit.after.log.next, 14);
+    }
+
+    #[test]
+    fn a_line_beyond_the_share_of_its_user_fills_the_log() {
+        let mut edit = edit();
+        append(&mut edit, log(0, &["a", "b", "c"]), |cost| cost < LEAST_LINE);
+        assert_eq!((edit.after.log.full_at, edit.lines.len(), edit.lines[0].dropped), (Some(10), 1, 3));
     }
 
     /// So a flood of empty lines has a bound, too.
@@ -210,7 +220,7 @@ mod tests {
     fn empty_lines_fill_a_log() {
         let mut edit = edit();
         edit.after.log.bytes = MAX_LOG_BYTES - 3 * LEAST_LINE;
-        append(&mut edit, log(0, &[""; 10]));
+        append(&mut edit, log(0, &[""; 10]), |_| true);
         assert_eq!((edit.lines.len(), edit.lines[3].dropped), (4, 7));
     }
 
@@ -219,7 +229,7 @@ mod tests {
         let mut edit = edit();
         let mut given = log(5, &["", "b"]);
         given.lines[0].dropped = 5;
-        append(&mut edit, given);
+        append(&mut edit, given, |_| true);
         assert_eq!((edit.lines[0].dropped, edit.lines[0].written.as_deref()), (5, Some(&b"\n"[..])));
         assert_eq!(edit.lines[1].written, None);
     }

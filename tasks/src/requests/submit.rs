@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
+use estimand_api::share::ShareKind;
 use estimand_runtime::single_writer::{Decision, Request};
 
-use super::delete::deletion;
 use super::edits::tallied;
+use super::room::{NewTasks, room};
 use crate::change::{Change, Rejection};
 use crate::core::dependency::{After, Awaited, On};
 use crate::core::document::{Document, array_member};
@@ -17,9 +19,6 @@ use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, LogEnd, Task};
 use crate::writer::TasksState;
 
-/// How many tasks are kept. Beyond that the oldest of those that are over make room.
-pub const MAX_TASKS: usize = 100_000;
-
 pub struct Submission {
     pub document: Document,
     /// By which the same submission is known when it is sent again.
@@ -27,7 +26,7 @@ pub struct Submission {
     pub by: String,
     /// An image that is not published is refused.
     pub published_only: bool,
-    /// The tasks that it may come after.
+    /// The tasks that it may come after, and the share that it takes from.
     pub scope: Scope,
 }
 
@@ -51,10 +50,12 @@ impl Request<TasksState> for Submission {
             let state = promise.state.as_str();
             return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
         }
+        check_priority(&this.scope, this.document.priority)?;
+        let (scope, new) = (this.scope.clone(), NewTasks::of(&this.document));
+        let room = room(table, &scope, &new, at)?;
         let edits = this.edits(table, at)?;
         let new_arrays = edits.first().and_then(|edit| edit.after.array.clone()).into_iter().collect();
         let highest = edits.last().map_or(table.highest, |edit| edit.after.number.0);
-        let room = room(table, edits.len(), at)?;
         let promises = tallied(table, &edits, Vec::new());
         Ok(Decision::change(
             Change { edits, promises, new_arrays, highest, ..room },
@@ -68,6 +69,21 @@ impl Request<TasksState> for Submission {
             },
         ))
     }
+}
+
+/// A user's tasks go before others only as far as an operator lets them.
+fn check_priority(scope: &Scope, priority: i32) -> Result<(), Rejection> {
+    let Some(highest) = scope.limit(ShareKind::Priority, 0) else { return Ok(()) };
+    if i64::from(priority) <= i64::try_from(highest).unwrap_or(i64::MAX) {
+        return Ok(());
+    }
+    let user = scope.user().unwrap_or_default();
+    let expected = format!(
+        "at most {highest}; an operator gives more: `estimand users set {user} --priority {priority}`"
+    );
+    let message = format!("is above the highest of `{user}`");
+    let error = FieldError::new("priority", message).given(priority).expected(expected);
+    Err(Rejection::Share(Box::new(Problem::invalid_field(error))))
 }
 
 /// The document of a task on a promise has the amounts of a unit, where it does not ask for less.
@@ -192,15 +208,4 @@ fn made_id(is_free: impl Fn(&str) -> bool, number: u64) -> String {
         id.push('x');
     }
     id
-}
-
-/// The change by which the oldest tasks make room for so many.
-fn room(table: &TaskTable, new: usize, at: i64) -> Result<Change, Rejection> {
-    let missing = (table.len() + new).saturating_sub(MAX_TASKS);
-    let oldest = table.all().filter(|task| task.state().is_final()).take(missing).cloned();
-    let oldest: Vec<Arc<Task>> = oldest.collect();
-    match oldest.len() == missing {
-        true => Ok(deletion(table, oldest, at)),
-        false => Err(Rejection::Full(table.len())),
-    }
 }

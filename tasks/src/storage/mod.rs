@@ -1,9 +1,9 @@
 //! The task service's calls on the store, each one transaction or a load.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use estimand_runtime::single_writer::StorageError;
-use estimand_store::{Claim, Connection, Error, OwnedWorker, StoreUrl, TaskGroup};
+use estimand_store::{Claim, Connection, Error, OwnedWorker, StoreUrl, StoredTasks, TaskGroup};
 
 use crate::images::Images;
 use crate::task::Task;
@@ -44,18 +44,7 @@ impl Storage {
     /// Reads everything, after all that was stored has taken effect or failed for good. `highest` is the highest number
     /// that was given since the start.
     pub async fn load(&mut self, highest: u64) -> Result<Contents, Error> {
-        let (stored, before) = self.0.load(Connection::load_tasks).await?;
-        let mut events: HashMap<i64, i64> = stored.events.into_iter().collect();
-        let given = images::of_tasks(&stored.images.of_tasks);
-        let arrays = rows::arrays(&stored.arrays, &given);
-        let tasks: Vec<Task> = stored
-            .tasks
-            .iter()
-            .filter_map(|row| {
-                let events = events.remove(&row.number).unwrap_or(0);
-                rows::task(row, rows::known(events), &arrays, &given)
-            })
-            .collect();
+        let ((stored, tasks), before) = self.0.load(read).await?;
         let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();
         let last = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
         let highest = highest.max(rows::known(before)).max(last);
@@ -68,6 +57,20 @@ impl Storage {
         let write = move |connection: &mut Connection, claim: &Claim| connection.commit_tasks(claim, &group);
         self.0.write("storing tasks", write).await
     }
+}
+
+/// Each row becomes a task before the next ones are read, so that a start takes no more memory than the tasks do.
+fn read(connection: &mut Connection) -> Result<(StoredTasks, Vec<Task>), Error> {
+    let mut stored = connection.load_tasks()?;
+    let mut events: HashMap<i64, i64> = std::mem::take(&mut stored.events).into_iter().collect();
+    let given = images::of_tasks(&stored.images.of_tasks);
+    let (mut arrays, mut tasks) = (BTreeMap::new(), Vec::new());
+    connection.each_task_array(|row| arrays.extend(rows::array(&row, &given)))?;
+    connection.each_task(|row| {
+        let events = events.remove(&row.number).unwrap_or(0);
+        tasks.extend(rows::task(&row, rows::known(events), &arrays, &given));
+    })?;
+    Ok((stored, tasks))
 }
 
 /// The outcome of a call, as the writer has to know it.

@@ -141,19 +141,16 @@ fn removals(changes: &[Change]) -> TaskLogGroup {
     group
 }
 
-/// The arrays in rows, by number; one that cannot be read is logged.
-pub fn arrays(rows: &[TaskArrayRow], images: &GivenImages) -> BTreeMap<TaskNumber, Arc<Array>> {
-    let read = |row: &TaskArrayRow| {
+/// The array in a row, with its number; none if it cannot be read, which is logged.
+pub fn array(row: &TaskArrayRow, images: &GivenImages) -> Option<(TaskNumber, Arc<Array>)> {
+    let read = || {
         let number = TaskNumber(known(row.number));
         let (id, key, size) = (row.id.clone(), row.idempotency_key.clone(), count(row.size));
         let (document, image) = (document(&row.document)?, image(number, images)?);
         Ok((number, Arc::new(Array { number, id, key, document, image, size })))
     };
-    let array = |row: &TaskArrayRow| {
-        let wrong = |cause: &String| tracing::error!(id = row.id, cause, "a stored array cannot be read");
-        read(row).inspect_err(wrong).ok()
-    };
-    rows.iter().filter_map(array).collect()
+    let wrong = |cause: &String| tracing::error!(id = row.id, cause, "a stored array cannot be read");
+    read().inspect_err(wrong).ok()
 }
 
 /// The task in a row; none if it cannot be read, which is logged.

@@ -12,7 +12,7 @@ use estimand_serving::{ANY_PORT, Serving, client};
 use estimand_tasks::{FilePeer, Peers, TaskService, TaskServiceOptions};
 use estimand_testkit::http::Response;
 use estimand_testkit::wait;
-use estimand_web::{Body, Failure, Role, Routes, ServedPart, segment};
+use estimand_web::{Body, Failure, Role, Routes, ServedPart, Users, segment};
 use serde_json::{Value, json};
 
 pub use estimand_serving::PATIENCE;
@@ -57,6 +57,7 @@ impl Running {
                 publish: None,
                 published_images_only,
                 lease,
+                users: Users::default(),
             };
             started.insert(TaskService::start(options, tasks, readiness)).routes()
         });

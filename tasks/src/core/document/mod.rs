@@ -33,6 +33,9 @@ pub use fields::FIELDS;
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
 
+/// About what a text takes beside its bytes.
+const TEXT_BYTES: u64 = 48;
+
 /// A folder of the node, and where the task finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
@@ -149,6 +152,22 @@ impl Document {
 
     pub fn has_files(&self) -> bool {
         !self.inputs.is_empty() || !self.outputs.is_empty()
+    }
+
+    /// About how many bytes of memory it takes, beside a part that is the same for all.
+    pub fn weight(&self) -> u64 {
+        let argv = match &self.command {
+            Some(Command::Line(line)) => std::slice::from_ref(line),
+            Some(Command::Argv(words)) => words,
+            None => &[],
+        };
+        let volumes = self.volumes.iter().flat_map(|volume| [&volume.source, &volume.target]);
+        let inputs = self.inputs.iter().flat_map(|input| [input.file.as_str(), input.place.as_str()]);
+        let pairs = self.environment.iter().chain(&self.labels).flat_map(|(name, value)| [name, value]);
+        let texts = argv.iter().chain(volumes).chain(pairs).chain(&self.secrets).map(String::as_str);
+        let texts = texts.chain(inputs).chain(self.outputs.iter().map(OutputPattern::as_str));
+        let texts = texts.chain(self.after.iter().map(|after| after.id.as_str()));
+        texts.map(|text| TEXT_BYTES + text.len() as u64).sum()
     }
 
     /// The names of an array's tasks are ids, too, and nothing comes after itself.

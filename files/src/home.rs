@@ -3,6 +3,9 @@
 //!
 //! A user cannot name anything outside of it: a path has no `..`, and no link is followed.
 
+use std::fmt;
+use std::sync::Arc;
+
 use estimand_api::access::forbidden;
 use estimand_api::file::FilePath;
 use estimand_api::file_share::{ReadPath, USERS_FOLDER};
@@ -11,6 +14,41 @@ use estimand_web::Principal;
 
 use crate::grants::{Grant, Right};
 use crate::shares::Shares;
+
+/// The one for whom something is done here, and against whom it counts: a user, the tasks of a user on nodes, or for
+/// neither of those an operator or the tasks of nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    pub fn user(name: &str) -> Self {
+        Owner(format!("u-{name}").into())
+    }
+
+    pub fn tasks_of(name: &str) -> Self {
+        Owner(format!("t-{name}").into())
+    }
+
+    /// The text of an owner, which no other one has.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.starts_with("u-") || text.starts_with("t-")).then(|| Owner(text.into()))
+    }
+
+    pub fn is_tasks(&self) -> bool {
+        self.0.starts_with('t')
+    }
+
+    /// None: an operator, or the tasks of nobody.
+    pub fn name(&self) -> Option<&str> {
+        self.0.get(2..).filter(|name| !name.is_empty())
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct Home {
@@ -25,6 +63,15 @@ pub struct Home {
 impl Home {
     pub fn of(caller: &Principal) -> Self {
         Home { folder: caller.user().map(folder_of), right: None, user: caller.user().map(str::to_owned) }
+    }
+
+    pub fn owner(&self) -> Owner {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        let name = folder.strip_prefix(USERS).and_then(|name| name.strip_prefix('/')).unwrap_or_default();
+        match self.right {
+            Some(_) => Owner::tasks_of(name),
+            None => Owner::user(name),
+        }
     }
 
     /// The part that a grant gives.
@@ -122,6 +169,7 @@ mod tests {
         assert_eq!(home.folder(Some(&path("a").into()), &shares).unwrap(), Some(path("users/alice/a")));
         let longest = path(&["x".repeat(255).as_str(); 4].join("/"));
         assert_eq!(home.place(&longest).unwrap_err().status, 400);
+        assert_eq!(home.owner(), Owner::user("alice"));
     }
 
     #[test]
@@ -138,6 +186,7 @@ mod tests {
     fn a_grant_gives_one_file_or_one_folder() {
         let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right), user: None };
         let reads = home(Right::Read(path("data/x")));
+        assert_eq!((reads.owner(), reads.owner().name()), (Owner::tasks_of("alice"), Some("alice")));
         assert_eq!(reads.place(&path("data/x")).unwrap(), path("users/alice/data/x"));
         for other in ["data/x/y", "data", "data/y"] {
             assert_eq!(reads.place(&path(other)).unwrap_err().status, 403, "{other}");

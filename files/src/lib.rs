@@ -2,7 +2,8 @@
 //!
 //! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
 //! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `home`
-//! is a user's part of it, `shares` are the folders that users give others to read, `uploads` takes pieces, `listing` finds, `digests` remembers, `grants` are the rights of
+//! is a user's part of it, `shares` are the folders that users give others to read, `uploads` takes pieces at a `pace`,
+//! `places` are those at the disk, `listing` finds, `digests` remembers, `grants` are the rights of
 //! nodes to the files of their tasks, and `http` has the handlers.
 //!
 //! Invariants: a file has its name only when all of it is on disk, and then replaces the one before as a whole; a piece
@@ -13,11 +14,16 @@ mod grants;
 mod home;
 mod http;
 mod listing;
+mod pace;
+mod places;
 mod root;
 mod shares;
+mod unfinished;
 mod uploads;
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,20 +32,24 @@ use estimand_api::problem::Problem;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 use estimand_runtime::{Next, Rounds, Stop, Tasks, Work};
 use estimand_web::{Role, Routes, ServedPart};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use digests::Digests;
 use grants::Grants;
 use http::{content, entries, granted, shares as share_routes, socket, upload};
+use places::Places;
 use root::Root;
 use shares::Shares;
 use uploads::Uploads;
 
 /// How often it is looked for uploads that nobody goes on with.
 const CLEAR_EVERY: Duration = Duration::from_secs(60 * 60);
+/// How many pieces are written at the same time, and how many of them of one owner.
+const MAX_WRITTEN: usize = 64;
+const MAX_WRITTEN_BY_ONE: usize = 8;
 /// How many files are read at the same time for their digests.
-const MAX_DIGESTED: usize = 2;
+const MAX_DIGESTED: usize = 4;
+const MAX_DIGESTED_BY_ONE: usize = 1;
 
 /// The needs of a file service.
 pub struct FileServiceOptions {
@@ -57,7 +67,8 @@ struct Inner {
     root: Arc<Root>,
     uploads: Arc<Uploads>,
     digests: Digests,
-    digesting: Arc<Semaphore>,
+    writing: Places,
+    digesting: Places,
     grants: Grants,
     shares: Shares,
     figures: Figures,
@@ -74,8 +85,10 @@ struct Figures {
 impl FileService {
     pub fn start(options: FileServiceOptions, tasks: &Tasks) -> io::Result<Self> {
         let FileServiceOptions { folder, stop } = options;
-        std::fs::create_dir_all(&folder)?;
-        let root = Arc::new(Root::open(&folder)?);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let root = Root::open(&folder)?;
+        root.close_to_others(&folder)?;
+        let root = Arc::new(root);
         let uploads = Arc::new(Uploads::open(Arc::clone(&root))?);
         let (to_clear, drivers) = (Arc::clone(&uploads), tasks.clone());
         tasks.spawn("files", move |stop| {
@@ -83,11 +96,12 @@ impl FileService {
             let mut driver = drivers.driver("files", "clearing uploads").every(CLEAR_EVERY);
             async move { driver.run(&mut work, &Rounds::new(), stop.requested()).await }
         });
-        let digesting = Arc::new(Semaphore::new(MAX_DIGESTED));
+        let writing = Places::new(MAX_WRITTEN, MAX_WRITTEN_BY_ONE);
+        let digesting = Places::new(MAX_DIGESTED, MAX_DIGESTED_BY_ONE);
         let (digests, figures) = (Digests::default(), Figures::default());
         let grants = Grants::new().ok_or_else(|| io::Error::other("the system gives no random numbers"))?;
         let shares = Shares::open(&root)?;
-        let inner = Inner { root, uploads, digests, digesting, grants, shares, figures, stop };
+        let inner = Inner { root, uploads, digests, writing, digesting, grants, shares, figures, stop };
         Ok(FileService(Arc::new(inner)))
     }
 
@@ -103,8 +117,12 @@ impl FileService {
         &self.0.shares
     }
 
-    fn digesting(&self) -> &Arc<Semaphore> {
+    fn digesting(&self) -> &Places {
         &self.0.digesting
+    }
+
+    fn writing(&self) -> &Places {
+        &self.0.writing
     }
 
     /// Does something with files, beside the threads that answer requests.

@@ -15,7 +15,10 @@ const BENEATH: ResolveFlags =
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Not blocked by a pipe that is put in the place of a file.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP).union(Mode::ROTH).union(Mode::XOTH);
+/// Whatever the umask says: it only takes away.
+const FOLDER_MODE: Mode = Mode::RWXU;
+/// A folder that all users of the machine put something into, such as `/tmp`.
+const STICKY: u32 = 0o1000;
 
 #[derive(Debug)]
 pub struct Root(OwnedFd);
@@ -23,6 +26,26 @@ pub struct Root(OwnedFd);
 impl Root {
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Root(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// Closes the folder to other users of the machine, and with it whatever is in it already. One that belongs to somebody
+    /// else, or that all share, is left as it is.
+    pub fn close_to_others(&self, path: &Path) -> io::Result<()> {
+        let mode = rustix::fs::fstat(&self.0)?.st_mode;
+        if mode & 0o077 == 0 {
+            return Ok(());
+        }
+        if mode & STICKY == 0 && rustix::fs::fchmod(&self.0, FOLDER_MODE).is_ok() {
+            tracing::info!(folder = %path.display(), "closed the folder of files to other users of this machine");
+            return Ok(());
+        }
+        tracing::warn!(
+            folder = %path.display(),
+            mode = format!("{:o}", mode & 0o7777),
+            "other users of this machine can look into the folder of files, and this service may not close it: give it a \
+             folder of its own, of mode 0700, with --files DIR"
+        );
+        Ok(())
     }
 
     /// A file, to be read.
@@ -117,6 +140,18 @@ mod tests {
         assert!(outside.path().join("secret").exists() && !outside.path().join("new").exists());
         root.remove(&path("file")).unwrap();
         assert!(outside.path().join("secret").exists(), "only the link goes");
+    }
+
+    #[test]
+    fn the_folder_is_closed_to_others_and_one_that_all_share_is_not() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        for (mode, then) in [(0o755, 0o700), (0o777, 0o700), (0o2750, 0o700), (0o500, 0o500), (0o1777, 0o1777)] {
+            fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
+            Root::open(place.path()).unwrap().close_to_others(place.path()).unwrap();
+            let now = fs::metadata(place.path()).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(now, then, "{mode:o}");
+        }
     }
 
     #[test]

@@ -16,12 +16,12 @@ use estimand_api::registration::Sha256;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 
+use crate::home::Owner;
 use crate::root::{self, Root};
+use crate::unfinished::{Unfinished, part_name};
 
 /// The folder of unfinished uploads; no path of a file leads there.
 const UPLOADS: &str = ".estimand-uploads";
-/// How many are written to at the same time.
-const MAX_ACTIVE: usize = 64;
 /// How many digests of what has come already are kept, so that not all of it is read again for each piece.
 const MAX_DIGESTS: usize = 256;
 /// The space that is left to others on the same disk.
@@ -33,6 +33,7 @@ const BUFFER: usize = 1024 * 1024;
 /// A file that is to come.
 #[derive(Debug, Clone)]
 pub struct Upload {
+    pub owner: Owner,
     /// As its sender names it.
     pub path: FilePath,
     /// Below the folder of the service.
@@ -49,6 +50,8 @@ pub enum UploadError {
     Busy,
     #[error("too many files are being sent")]
     TooMany,
+    #[error("too many files are being sent by its owner")]
+    TooManyOfOne { most: usize },
     #[error("the piece does not begin where the upload ends")]
     WrongOffset { received: u64 },
     #[error("there is more of it than its size says")]
@@ -99,7 +102,7 @@ pub struct Uploads {
 
 #[derive(Default)]
 struct State {
-    active: Vec<String>,
+    unfinished: Unfinished,
     digests: HashMap<String, Hashed>,
 }
 
@@ -153,7 +156,14 @@ impl Uploads {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&top, UPLOADS, flags, Mode::empty())?;
-        Ok(Uploads { root, folder, state: Mutex::default() })
+        let uploads = Uploads { root, folder, state: Mutex::default() };
+        uploads.correct()?;
+        Ok(uploads)
+    }
+
+    /// How many are kept that are not finished.
+    pub fn unfinished(&self) -> usize {
+        self.state().unfinished.count()
     }
 
     /// How much of a file is here and on disk.
@@ -170,8 +180,9 @@ impl Uploads {
 
     /// Begins with a piece. Blocking.
     pub fn begin(self: &Arc<Self>, upload: Upload, offset: u64) -> Result<Piece, UploadError> {
-        let place = self.take(upload.part_name())?;
+        let place = self.take(upload.part_name(), &upload.owner)?;
         if self.root.folder(Some(upload.place.as_str())).is_ok() {
+            place.remove()?;
             return Err(UploadError::IsFolder);
         }
         let mut part = self.open_part(&place.name, OFlags::RDWR | OFlags::CREATE)?;
@@ -180,6 +191,9 @@ impl Uploads {
         }
         let received = part.metadata()?.len();
         if received != offset {
+            if received == 0 {
+                place.remove()?;
+            }
             return Err(UploadError::WrongOffset { received });
         }
         let known = self.state().digests.remove(&place.name);
@@ -192,19 +206,51 @@ impl Uploads {
     /// Removes what nobody has added to for a day. Blocking.
     pub fn clear(&self) -> io::Result<()> {
         let now = SystemTime::now();
+        for (modified, name) in self.parts()? {
+            // Nobody begins with it meanwhile.
+            let mut state = self.state();
+            let is_abandoned = now.duration_since(modified).is_ok_and(|age| age >= ABANDONED_AFTER);
+            if is_abandoned && !state.unfinished.is_sent(&name) {
+                self.remove_part(&mut state, &name)?;
+            }
+        }
+        self.correct()
+    }
+
+    /// Takes what is on disk for what there is.
+    fn correct(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let mut parts = self.parts()?;
+        parts.sort_unstable();
+        state.unfinished.correct(parts.into_iter().map(|(_, name)| name));
+        Ok(())
+    }
+
+    /// The files of uploads, and when each was written to last.
+    fn parts(&self) -> io::Result<Vec<(SystemTime, String)>> {
+        let mut parts = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") || self.state().active.iter().any(|active| active == name) {
+            if matches!(name, "." | "..") {
                 continue;
             }
-            let modified = self.open_part(name, OFlags::RDONLY)?.metadata()?.modified()?;
-            if now.duration_since(modified).is_ok_and(|age| age >= ABANDONED_AFTER) {
-                rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?;
-                self.state().digests.remove(name);
+            match self.open_part(name, OFlags::RDONLY) {
+                Ok(part) => parts.push((part.metadata()?.modified()?, name.to_owned())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(parts)
+    }
+
+    fn remove_part(&self, state: &mut State, name: &str) -> io::Result<()> {
+        state.unfinished.forget(name);
+        state.digests.remove(name);
+        match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     fn open_part(&self, name: &str, flags: OFlags) -> io::Result<File> {
@@ -212,16 +258,19 @@ impl Uploads {
         Ok(File::from(rustix::fs::openat(&self.folder, name, flags, FILE_MODE)?))
     }
 
-    fn take(self: &Arc<Self>, name: String) -> Result<ActivePlace, UploadError> {
+    fn take(self: &Arc<Self>, name: String, owner: &Owner) -> Result<SentUpload, UploadError> {
         let mut state = self.state();
-        if state.active.contains(&name) {
-            return Err(UploadError::Busy);
+        let surplus = state.unfinished.begin(&name, owner)?;
+        let taken = SentUpload { uploads: Arc::clone(self), name };
+        // Nobody begins with one of them meanwhile.
+        for name in surplus {
+            if let Err(error) = self.remove_part(&mut state, &name) {
+                drop(state);
+                return Err(error.into());
+            }
         }
-        if state.active.len() >= MAX_ACTIVE {
-            return Err(UploadError::TooMany);
-        }
-        state.active.push(name.clone());
-        Ok(ActivePlace { uploads: Arc::clone(self), name })
+        drop(state);
+        Ok(taken)
     }
 
     fn remember(&self, name: &str, hashed: Hashed) {
@@ -237,7 +286,7 @@ impl Uploads {
     }
 }
 
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 impl Upload {
     /// The name under which what has come of it is kept. One that ends with its request is nobody's to go on with.
@@ -253,19 +302,26 @@ impl Upload {
             hashed.update(field.as_bytes());
             hashed.update(&[0]);
         });
-        hashed.finish().to_string()
+        part_name(&hashed.finish().to_string(), &self.owner)
     }
 }
 
 /// The right to write to an upload.
-struct ActivePlace {
+struct SentUpload {
     uploads: Arc<Uploads>,
     name: String,
 }
 
-impl Drop for ActivePlace {
+impl SentUpload {
+    /// Removes what is there of it.
+    fn remove(&self) -> io::Result<()> {
+        self.uploads.remove_part(&mut self.uploads.state(), &self.name)
+    }
+}
+
+impl Drop for SentUpload {
     fn drop(&mut self) {
-        self.uploads.state().active.retain(|active| *active != self.name);
+        self.uploads.state().unfinished.end(&self.name);
     }
 }
 
@@ -275,7 +331,7 @@ pub struct Piece {
     upload: Upload,
     part: File,
     hashed: Hashed,
-    place: ActivePlace,
+    place: SentUpload,
 }
 
 impl Piece {
@@ -314,8 +370,7 @@ impl Piece {
     /// Keeps what has come of a piece that broke off. Blocking.
     pub fn keep(self) -> Result<(), UploadError> {
         if self.upload.size.is_none() {
-            rustix::fs::unlinkat(&self.uploads.folder, &*self.place.name, AtFlags::empty())?;
-            return Ok(());
+            return Ok(self.place.remove()?);
         }
         self.part.sync_data()?;
         self.uploads.remember(&self.place.name, self.hashed);
@@ -325,9 +380,8 @@ impl Piece {
     fn finish(self) -> Result<Received, UploadError> {
         let Piece { uploads, upload, hashed, place, .. } = self;
         let sha256 = hashed.finish();
-        let remove = || rustix::fs::unlinkat(&uploads.folder, &*place.name, AtFlags::empty());
         if upload.sha256.is_some_and(|expected| expected != sha256) {
-            remove()?;
+            place.remove()?;
             return Err(UploadError::DigestDiffers { found: sha256 });
         }
         let named = uploads.root.folder_of(&upload.place).map_err(UploadError::from).and_then(|folder| {
@@ -336,9 +390,10 @@ impl Piece {
         });
         if let Err(error) = named {
             // All of it is there, so no piece could be added.
-            let _ = remove();
+            let _ = place.remove();
             return Err(error);
         }
+        uploads.state().unfinished.forget(&place.name);
         Ok(Received::File { sha256 })
     }
 }

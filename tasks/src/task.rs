@@ -245,9 +245,9 @@ impl Task {
 
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
-        let Document { resources, nodes, policy, secrets, image, .. } = &*self.document;
+        let Document { resources, nodes, policy, secrets, inputs, image, .. } = &*self.document;
         let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy);
-        request.with_secrets(!secrets.is_empty()).with_image(image.is_some())
+        request.with_bound_labels(!secrets.is_empty() || !inputs.is_empty()).with_image(image.is_some())
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::session::Session;
 
-/// Sets the colour, turns the direction of writing, and moves the cursor in one byte of Latin-1.
-const HOSTILE: &str = "a\u{1b}[31mb\u{202e}c\u{9b}2Jd";
+/// Sets the colour, turns the direction of writing, moves the cursor in one byte of Latin-1, and takes no room.
+const HOSTILE: &str = "a\u{1b}[31mb\u{202e}c\u{9b}2Jd\u{200b}\u{2060}\u{feff}\u{e0041}";
 
 /// The output of a command on a terminal of its own, which does not know how wide it is.
 fn on_a_terminal(session: &Session, args: &str) -> String {
@@ -38,7 +38,7 @@ fn a_value_does_not_command_a_terminal() {
         ["get plain --raw", "get", "get --json", "get --explain", "show part", "show hostile", "bindings"]
     {
         let shown = on_a_terminal(&session, args);
-        let obeyed = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}' | '\u{202e}');
+        let obeyed = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}' | '\u{202e}' | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0041}');
         assert!(!shown.contains(obeyed), "{args}: {shown:?}");
     }
     // A program reads what was written.

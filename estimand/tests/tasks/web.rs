@@ -12,6 +12,9 @@ use crate::plane::Plane;
 /// Shows what it was asked; says something in pieces; speaks something else after an upgrade.
 const SERVER: &str = r#"
 import http.server, os
+STATUSES = {"/nothing": 204, "/same": 304, "/unasked": 101}
+POWERFUL = ["Server", "Strict-Transport-Security", "WWW-Authenticate", "X-Accel-Redirect", "Access-Control-Allow-Origin",
+            "Refresh", "Link", "Via", "X-Frame-Options"]
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def answer(self):
@@ -23,6 +26,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             while piece := self.connection.recv(4096):
                 self.connection.sendall(piece.upper())
             self.close_connection = True
+            return
+        if self.path in STATUSES:
+            self.send_response(STATUSES[self.path])
+            if self.path == "/unasked":
+                self.send_header("Upgrade", "websocket")
+                self.send_header("Connection", "Upgrade")
+            else:
+                self.send_header("Content-Length", "7")
+                self.send_header("Location", "/api/tokens")
+                for name in POWERFUL:
+                    self.send_header(name, "1")
+            self.end_headers()
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         shown = f"{self.command} {self.path}\n{self.headers}{body.decode()}".encode()
@@ -92,6 +107,31 @@ fn requests_go_through_without_credentials_and_answers_without_power() {
     let none = plane.http.get(&format!("{web}/none"));
     assert!(none.status == 404 && none.body.starts_with(b"GET /none\n"), "{none:?}");
     assert_eq!(plane.http.get(&format!("{web}/pieces")).body, b"hellohellohello");
+}
+
+#[test]
+fn an_answer_without_a_body_comes_at_once_and_a_protocol_that_nobody_asked_for_does_not() {
+    let plane = Plane::start(&["n1"]);
+    let web = serving(&plane);
+    for (path, status) in [("nothing", 204), ("same", 304)] {
+        // On one connection: the next answer is not taken for the body of this one.
+        for _ in 0..2 {
+            let answer = plane.http.get(&format!("{web}/{path}"));
+            assert_eq!((answer.status, answer.body.len()), (status, 0), "{answer:?}");
+            assert_eq!(answer.header("location"), Some("/api/tasks/web/web/api/tokens"), "{answer:?}");
+            for name in ["content-length", "server", "strict-transport-security", "www-authenticate", "x-accel-redirect"]
+            {
+                assert_eq!(answer.header(name), None, "{answer:?}");
+            }
+            for name in ["access-control-allow-origin", "refresh", "link", "via", "x-frame-options"] {
+                assert_eq!(answer.header(name), None, "{answer:?}");
+            }
+        }
+    }
+    let unasked = plane.http.get(&format!("{web}/unasked")).expect_status(502).json();
+    assert!(unasked["detail"].as_str().unwrap().contains("not asked for"), "{unasked}");
+    let head = plane.http.request("HEAD", &format!("{web}/a"), &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0), "{head:?}");
 }
 
 #[test]

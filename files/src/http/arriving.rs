@@ -11,7 +11,7 @@ use crate::FileService;
 use crate::uploads::{Piece, Received, Upload, UploadError};
 
 /// How much is written at a time.
-const WRITTEN_TOGETHER: usize = 1024 * 1024;
+const WRITTEN_TOGETHER: usize = 256 * 1024;
 
 pub struct ArrivingPiece {
     service: FileService,
@@ -28,8 +28,8 @@ pub enum Arrived {
 
 impl ArrivingPiece {
     pub async fn begin(service: &FileService, upload: Upload, offset: u64) -> Result<Self, Problem> {
-        let asked = upload.clone();
-        let piece = service.blocking(move |inner| inner.uploads.begin(asked, offset)).await?;
+        let (asked, place) = (upload.clone(), service.writing().take(&upload.owner).await?);
+        let piece = service.blocking(move |inner| (inner.uploads.begin(asked, offset), place).0).await?;
         let piece = piece.map_err(|error| problems::of_upload(error, &upload))?;
         Ok(ArrivingPiece { service: service.clone(), upload, piece, waiting: Vec::new() })
     }
@@ -45,10 +45,15 @@ impl ArrivingPiece {
         let waiting = std::mem::take(&mut self.waiting);
         let bytes = waiting.len() as u64;
         let mut piece = self.piece;
-        let outcome = self.service.blocking(move |_| match piece.write(&waiting) {
-            Ok(()) => Ok(piece),
-            // The reason why it ends is what people are told.
-            Err(error) => Err((piece.keep(), error).1),
+        // None is held while bytes are waited for.
+        let place = self.service.writing().take(&self.upload.owner).await?;
+        let outcome = self.service.blocking(move |_| {
+            let _place = place;
+            match piece.write(&waiting) {
+                Ok(()) => Ok(piece),
+                // The reason why it ends is what people are told.
+                Err(error) => Err((piece.keep(), error).1),
+            }
         });
         self.piece = outcome.await?.map_err(|error| problems::of_upload(error, &self.upload))?;
         self.service.figures().received_bytes.add(bytes);

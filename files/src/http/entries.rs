@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -108,10 +107,10 @@ pub async fn described(
     let path = parameters::read_path(query.get("path"))?;
     let place = home.place_to_read(&path, service.shares())?;
     // Reading a large file takes long, and goes on if the caller goes away.
-    let permit = Arc::clone(service.digesting()).acquire_owned().await.map_err(|_| Problem::internal())?;
+    let digesting = service.digesting().take(&home.owner()).await?;
     let of = path.clone();
     let described = service.blocking(move |inner| {
-        let _permit = permit;
+        let _digesting = digesting;
         let file = inner.root.file(&place)?;
         let sha256 = inner.digests.of(&file)?;
         entry(&of, &file, Some(sha256))

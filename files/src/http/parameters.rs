@@ -56,6 +56,7 @@ pub fn upload(
 ) -> Result<Upload, Problem> {
     let path = self::path(path)?;
     Ok(Upload {
+        owner: home.owner(),
         place: home.place_to_write(&path)?,
         path,
         size: size.map(|_| whole("size", size, 0, u64::MAX)).transpose()?,

@@ -15,6 +15,10 @@ pub fn of_upload(error: UploadError, upload: &Upload) -> Problem {
         UploadError::TooMany => {
             Problem::unavailable(format!("too many files are being sent; nothing of `{path}` was taken"), 1)
         }
+        UploadError::TooManyOfOne { most } => Problem::unavailable(
+            format!("{most} files are being sent for this user, the most at once; nothing of `{path}` was taken"),
+            1,
+        ),
         UploadError::WrongOffset { received } => Problem::conflict(format!(
             "{received} bytes of `{path}` are here: go on with `offset={received}`, or begin again with `offset=0`"
         )),

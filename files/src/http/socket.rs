@@ -22,6 +22,7 @@ use super::arriving::{Arrived, ArrivingPiece};
 use super::{entries, problems};
 use crate::FileService;
 use crate::home::Home;
+use crate::pace::Pace;
 use crate::uploads::Upload;
 
 /// The largest message.
@@ -110,6 +111,12 @@ impl From<actix_ws::Closed> for SocketEnd {
     }
 }
 
+/// The problem with a download that begins behind the end of its file.
+fn behind_its_end(offset: u64, size: u64) -> Problem {
+    let error = FieldError::new("download.offset", "is behind the end of the file").given(offset.to_string());
+    Problem::invalid_field(error.expected(format!("0 to {size}, the size of the file")))
+}
+
 impl Socket {
     async fn serve(&mut self) -> Result<(), SocketEnd> {
         loop {
@@ -134,7 +141,8 @@ impl Socket {
             Ok(place) => place,
             Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
         };
-        let upload = Upload { path, place, size: Some(size), sha256 };
+        let owner = self.home.owner();
+        let upload = Upload { owner, path, place, size: Some(size), sha256 };
         let asked = upload.clone();
         let begun = async {
             let received = self.service.blocking(move |inner| inner.uploads.received(&asked)).await?;
@@ -146,16 +154,25 @@ impl Socket {
             Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
         };
         self.answer(&SocketAnswer::Progress(UploadProgress { received, size })).await?;
+        let mut pace = Pace::default();
+        let length = |next: &Result<AggregatedMessage, SocketEnd>| match next {
+            Ok(AggregatedMessage::Binary(bytes)) => bytes.len(),
+            _ => 0,
+        };
         while received < size {
-            let bytes = match self.next().await {
-                Ok(AggregatedMessage::Binary(bytes)) => bytes,
-                Ok(_) => {
+            let bytes = match pace.next(self.next(), length).await {
+                Ok(Ok(AggregatedMessage::Binary(bytes))) => bytes,
+                Ok(Ok(_)) => {
                     piece.keep().await;
                     return self.refuse("is no bytes of the file that is being sent").await;
                 }
-                Err(end) => {
+                Ok(Err(end)) => {
                     piece.keep().await;
                     return Err(end);
+                }
+                Err(too_slow) => {
+                    piece.keep().await;
+                    return self.answer(&SocketAnswer::Problem(too_slow)).await;
                 }
             };
             received += bytes.len() as u64;
@@ -180,11 +197,16 @@ impl Socket {
         };
         let opened = self.service.blocking(move |inner| {
             let mut file = inner.root.file(&place)?;
-            file.seek(SeekFrom::Start(offset))?;
             let entry = entries::entry(&path, &file, None)?;
+            // An offset behind the end, which may be more than a file can have, is refused below.
+            file.seek(SeekFrom::Start(offset.min(entry.size)))?;
             std::io::Result::Ok((entry, file))
         });
         let opened = opened.await.and_then(|opened| opened.map_err(|e| problems::of_file(&e, &request.path)));
+        let opened = opened.and_then(|(entry, file)| match offset <= entry.size {
+            true => Ok((entry, file)),
+            false => Err(behind_its_end(offset, entry.size)),
+        });
         let (entry, mut file) = match opened {
             Ok(opened) => opened,
             Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,

@@ -1,25 +1,22 @@
 //! Takes files, whole or in pieces.
 
-use std::time::Duration;
-
+use actix_web::error::PayloadError;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::web::{Payload, ThinData};
 use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
 use estimand_api::file::{FileEntry, FilePath, UploadProgress};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::Sha256;
 use estimand_web::parameters::whole;
 use estimand_web::{Failure, Principal, Query, refuse_compressed};
 use futures_util::StreamExt as _;
-use tokio::time::timeout;
 
 use super::arriving::{Arrived, ArrivingPiece};
 use super::{parameters, problems};
 use crate::FileService;
 use crate::home::Home;
-
-/// How long the next bytes of a piece may take.
-const NEXT_BYTES_WITHIN: Duration = Duration::from_secs(10);
+use crate::pace::Pace;
 
 /// Puts a file, or a piece of one, under a path.
 ///
@@ -131,8 +128,13 @@ fn length(req: &HttpRequest) -> Option<u64> {
 }
 
 async fn receive(mut piece: ArrivingPiece, mut body: Payload) -> Result<Arrived, Problem> {
+    let mut pace = Pace::default();
+    let length = |next: &Option<Result<Bytes, PayloadError>>| match next {
+        Some(Ok(part)) => part.len(),
+        _ => 0,
+    };
     loop {
-        let problem = match timeout(NEXT_BYTES_WITHIN, body.next()).await {
+        let problem = match pace.next(body.next(), length).await {
             Ok(None) => return piece.end().await,
             Ok(Some(Ok(part))) => {
                 piece = piece.add(&part).await?;
@@ -141,11 +143,7 @@ async fn receive(mut piece: ArrivingPiece, mut body: Payload) -> Result<Arrived,
             Ok(Some(Err(_))) => {
                 Problem::invalid_field(FieldError::new("body", "broke off; what came is kept"))
             }
-            Err(_) => {
-                let seconds = NEXT_BYTES_WITHIN.as_secs();
-                let message = format!("did not go on for {seconds} seconds; what came is kept");
-                Problem::invalid_field(FieldError::new("body", message))
-            }
+            Err(too_slow) => too_slow,
         };
         piece.keep().await;
         return Err(problem);

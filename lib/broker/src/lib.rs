@@ -4,6 +4,7 @@
 //! Estimand.
 
 pub mod amqp;
+mod bounded_replies;
 pub mod redis;
 
 /// The properties of a message, and the type of its headers.

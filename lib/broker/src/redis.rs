@@ -1,11 +1,21 @@
 //! A connection to Redis, over which messages are put into lists.
 
-use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, RedisConnectionInfo, RedisResult};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::ConfigVerifierExt as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::bounded_replies::BoundedReplies;
 
 /// How long an answer may take, and so may connecting.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -77,10 +87,8 @@ pub struct Connection(MultiplexedConnection);
 
 impl Connection {
     pub async fn open(url: &RedisUrl) -> Result<Self, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(WITHIN))
-            .set_response_timeout(Some(WITHIN));
-        let opened = url.client.get_multiplexed_async_connection_with_config(&config).await;
+        let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        let opened = timeout(WITHIN, connect(&url.client)).await.unwrap_or_else(late);
         opened.map(Connection).map_err(|source| RedisError::Connect { url: url.to_string(), source })
     }
 
@@ -115,10 +123,71 @@ impl Connection {
     }
 }
 
+/// The crate's own way to connect is the same but for the bound of replies.
+async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
+    let info = client.get_connection_info();
+    let settings = info.redis_settings();
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) => speak(settings, reach(host, *port).await?).await,
+        ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
+            let config = ClientConfig::with_platform_verifier().map_err(io::Error::other)?;
+            let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+            let stream = reach(host, *port).await?;
+            speak(settings, TlsConnector::from(Arc::new(config)).connect(name, stream).await?).await
+        }
+        _ => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+    }
+}
+
+async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn speak(
+    settings: &RedisConnectionInfo,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(WITHIN));
+    let stream = BoundedReplies::of(stream);
+    let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
+    // It ends when no clone of the connection is left.
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_says_more_than_was_asked_is_hung_up_on() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url: RedisUrl = format!("redis://{}", server.local_addr().unwrap()).parse().unwrap();
+        let lying = std::thread::spawn(move || {
+            let (mut wire, _) = server.accept().unwrap();
+            let _ = wire.read(&mut [0; 1024]);
+            let mut said = wire.write(b"$3000000000\r\n").unwrap();
+            // It ends when the other side is gone.
+            while let Ok(more) = wire.write(&[b'x'; 65_536]) {
+                said += more;
+            }
+            said
+        });
+        let failed = match Connection::open(&url).await {
+            Ok(connection) => connection.mark("m").await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        failed.unwrap_err();
+        // The kernel has taken some of it on the way.
+        let said = lying.join().unwrap();
+        assert!(said < 16 << 20, "{said} bytes");
+    }
 
     #[test]
     fn an_address_is_shown_without_its_password() {

@@ -90,8 +90,7 @@ impl<const LIMIT: usize> Body<LIMIT> {
 
 /// Refuses a body where none is taken: its sender believes that it counts.
 pub(crate) fn refuse_any(req: &HttpRequest) -> Result<(), Problem> {
-    let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
-    if is_chunked || announced(req).is_some_and(|length| length > 0) {
+    if is_chunked(req) || announced(req).is_some_and(|length| length > 0) {
         let error = FieldError::new("body", "is there, and this request takes none");
         return Err(Problem::invalid_field(error.expected("a request without a body")));
     }
@@ -132,8 +131,12 @@ pub async fn read_body<const LIMIT: usize>(
     body.inflated(req).await
 }
 
+pub(crate) fn is_chunked(req: &HttpRequest) -> bool {
+    req.headers().contains_key(TRANSFER_ENCODING)
+}
+
 /// The length that the client announces. The HTTP library has rejected lengths that are no number.
-fn announced(req: &HttpRequest) -> Option<u64> {
+pub(crate) fn announced(req: &HttpRequest) -> Option<u64> {
     req.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 

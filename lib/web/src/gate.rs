@@ -4,7 +4,7 @@
 //! flight. Back: an answer that the caller has already becomes one without a body, errors take their final shape, the
 //! request's name and what a page of an allowed origin needs go into the headers, a large answer is compressed for a
 //! caller that asks for it, the outcome is counted and logged. A handler that panics is a 500, and nothing else is harmed.
-//! A long-running response ends when the caller's token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
+//! A long-running request ends when the caller's token is revoked or expires. A request that succeeds without a name of its own pays for two readings of the clock, a
 //! few uncontended atomics and one look into the headers.
 
 use std::panic::AssertUnwindSafe;
@@ -35,7 +35,7 @@ use crate::log_text::logged;
 use crate::query::Query;
 use crate::request_id;
 use crate::response_budget;
-use crate::revocation;
+use crate::revocation::{self, CutBody};
 use crate::role::{Principal, Role};
 use crate::route_figures::WorkerFigures;
 use crate::routes::Entry;
@@ -87,18 +87,24 @@ impl Gate {
         let busy = busy_body::begin(&req);
         let (response, principal) = match self.admit(&req) {
             Ok(principal) => {
-                let answering = answer(handler, &req, payload);
                 let response = match &self.admission {
                     Some(admission) => {
-                        revocation::until_revoked(answering, &**admission, self.role, &req).await
+                        let cut = CutBody::default();
+                        let payload = cut.watch(payload, &**admission, self.role, &req);
+                        let answering = answer(handler, &req, payload);
+                        let answering = revocation::until_revoked(answering, &**admission, self.role, &req);
+                        cut.explain(answering.await)
                     }
-                    None => answering.await,
+                    None => answer(handler, &req, payload).await,
                 };
                 (response, principal)
             }
             Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
         };
-        let response = response_budget::bounded(&req, conditional::tagged(&req, response));
+        let mut response = response_budget::bounded(&req, conditional::tagged(&req, response));
+        if let Some(admission) = &self.admission {
+            response = revocation::cut_off(&**admission, self.role, &req, response);
+        }
         let mut response = conclude(&req, response);
         base_path::make_public(&req, &mut response);
         self.origins.mark(req.headers(), &mut response);

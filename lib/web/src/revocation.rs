@@ -1,23 +1,34 @@
-//! A long-running response (an endless stream, a read that waits) ends when the caller's token is revoked or expires.
+//! A long-running request (an endless stream, a read that waits, a large body that comes or goes) ends when the caller's
+//! token is revoked or expires.
 //!
-//! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for,
-//! and each stream, listens to admission as long as it lasts. Only GETs are cut off: the outcome of a change that is
-//! under way would be unknown.
+//! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for, each
+//! stream and each large body listen to admission as long as they last. A change is cut off only while its body comes:
+//! later its outcome would be unknown.
 
+use std::cell::RefCell;
+use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::Payload;
+use actix_web::error::PayloadError;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use futures_util::FutureExt;
+use estimand_api::problem::Problem;
 use futures_util::future::{Either, select};
+use futures_util::{FutureExt, Stream};
 
 use crate::admission::{Admission, Revocation};
+use crate::body;
 use crate::failure::Failure;
 use crate::log_text::logged;
 use crate::role::Role;
+
+/// A body of that size is sent or has come at once, or nearly so.
+const AT_ONCE: u64 = 64 * 1024;
 
 /// The response to an admitted request, for as long as it would be admitted.
 pub(crate) async fn until_revoked(
@@ -30,23 +41,31 @@ pub(crate) async fn until_revoked(
         return answering.await;
     }
     let mut answering = pin!(answering);
-    let response = match futures_util::poll!(answering.as_mut()) {
+    match futures_util::poll!(answering.as_mut()) {
         Poll::Ready(response) => response,
         Poll::Pending => match select(answering, admission.revocation(role, req)).await {
             Either::Left((response, _)) => response,
-            Either::Right((problem, _)) => return HttpResponse::from_error(Failure::from(problem)),
+            Either::Right((problem, _)) => HttpResponse::from_error(Failure::from(problem)),
         },
-    };
-    match response.body().size() {
-        BodySize::Stream => response.map_body(|_, body| {
-            let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
-            BoxBody::new(RevocableBody { body, revocation, path })
-        }),
-        _ => response,
     }
 }
 
-/// A stream that ends early, but in good order.
+/// The same response, whose body breaks off when the request would be refused: it must not look whole.
+pub(crate) fn cut_off(admission: &dyn Admission, role: Role, req: &HttpRequest, response: HttpResponse) -> HttpResponse {
+    let is_long = match response.body().size() {
+        BodySize::Stream => true,
+        BodySize::Sized(size) => size > AT_ONCE,
+        BodySize::None => false,
+    };
+    if !is_long || *req.method() != Method::GET {
+        return response;
+    }
+    response.map_body(|_, body| {
+        let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
+        BoxBody::new(RevocableBody { body, revocation, path })
+    })
+}
+
 struct RevocableBody {
     body: BoxBody,
     revocation: Revocation,
@@ -54,18 +73,72 @@ struct RevocableBody {
 }
 
 impl MessageBody for RevocableBody {
-    type Error = <BoxBody as MessageBody>::Error;
+    type Error = Box<dyn std::error::Error>;
 
     fn size(&self) -> BodySize {
-        BodySize::Stream
+        self.body.size()
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         if let Poll::Ready(problem) = self.revocation.poll_unpin(cx) {
             let (path, reason) = (logged(&self.path), &problem.detail);
-            tracing::info!(%path, reason, "a stream ends, because it would be refused now");
-            return Poll::Ready(None);
+            tracing::info!(%path, reason, "an answer breaks off, because it would be refused now");
+            return Poll::Ready(Some(Err(problem.detail.into())));
         }
         Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
+/// The reason why the body of a request broke off, if it did so here.
+#[derive(Debug, Default)]
+pub(crate) struct CutBody(Rc<RefCell<Option<Problem>>>);
+
+impl CutBody {
+    /// The body of a request, which breaks off when the request would be refused. One that is here at once is left alone.
+    pub(crate) fn watch(
+        &self,
+        payload: Payload,
+        admission: &dyn Admission,
+        role: Role,
+        req: &HttpRequest,
+    ) -> Payload {
+        let is_long = body::is_chunked(req) || body::announced(req).is_some_and(|length| length > AT_ONCE);
+        if !is_long || *req.method() == Method::GET {
+            return payload;
+        }
+        let (revocation, cut) = (admission.revocation(role, req), Rc::clone(&self.0));
+        Payload::Stream { payload: Box::pin(RevocablePayload { payload, revocation, cut }) }
+    }
+
+    /// The response, or the reason if it failed for want of the rest of its body.
+    pub(crate) fn explain(self, response: HttpResponse) -> HttpResponse {
+        let failed = response.status().is_client_error() || response.status().is_server_error();
+        match self.0.take().filter(|_| failed) {
+            Some(problem) => HttpResponse::from_error(Failure::from(problem)),
+            None => response,
+        }
+    }
+}
+
+struct RevocablePayload {
+    payload: Payload,
+    revocation: Revocation,
+    cut: Rc<RefCell<Option<Problem>>>,
+}
+
+impl Stream for RevocablePayload {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.cut.borrow().is_none()
+            && let Poll::Ready(problem) = self.revocation.poll_unpin(cx)
+        {
+            *self.cut.borrow_mut() = Some(problem);
+        }
+        if self.cut.borrow().is_some() {
+            let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+            return Poll::Ready(Some(Err(PayloadError::Io(refused))));
+        }
+        Pin::new(&mut self.payload).poll_next(cx)
     }
 }

@@ -17,7 +17,7 @@ pub enum Misfit {
     NoLabels {
         nodes: String,
     },
-    /// Some nodes claim the labels, which is not enough for secrets.
+    /// Some nodes claim the labels, which is not enough for secrets and inputs.
     OnlyClaimed {
         nodes: String,
     },
@@ -44,7 +44,7 @@ impl fmt::Display for Misfit {
             }
             Misfit::OnlyClaimed { nodes } => write!(
                 f,
-                "has secrets and needs a node to which an operator or its credentials give the labels `{nodes}`; those \
+                "has secrets or inputs and needs a node to which an operator or its credentials give the labels `{nodes}`; those \
                  that have them only claim them"
             ),
             Misfit::NoContainers => f.write_str(

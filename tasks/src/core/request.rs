@@ -21,8 +21,8 @@ pub struct Request {
     pub asks: bool,
     /// The processor time in thousandths that it is expected to take.
     pub weight: u64,
-    /// It is given secrets, so labels that a node only claims do not choose that node.
-    pub has_secrets: bool,
+    /// It is given secrets or files, so labels that a node only claims do not choose that node.
+    pub needs_bound_labels: bool,
     /// It runs in a container, which not every node has.
     pub has_image: bool,
 }
@@ -36,12 +36,12 @@ impl Request {
         let weight = if cpu == 0 { ONE_PROCESSOR } else { cpu };
         let shape = ledger.shape(&amounts);
         let asks = amounts.iter().any(|(resource, _)| resource.as_str() != PLACES);
-        Request { shape, amounts, nodes, policy, asks, weight, has_secrets: false, has_image: false }
+        Request { shape, amounts, nodes, policy, asks, weight, needs_bound_labels: false, has_image: false }
     }
 
     #[must_use]
-    pub fn with_secrets(self, has_secrets: bool) -> Request {
-        Request { has_secrets, ..self }
+    pub fn with_bound_labels(self, needs_bound_labels: bool) -> Request {
+        Request { needs_bound_labels, ..self }
     }
 
     #[must_use]
@@ -55,7 +55,7 @@ impl Request {
     }
 
     pub fn key(&self) -> RequestKey {
-        let marks = (self.has_secrets, self.has_image);
+        let marks = (self.needs_bound_labels, self.has_image);
         (self.shape.clone(), self.nodes.to_string(), self.policy, marks)
     }
 
@@ -64,9 +64,10 @@ impl Request {
         self.means_labels_of(node) && (!self.has_image || node.labels.contains_key(CONTAINERS_LABEL))
     }
 
-    /// The node's labels are those that it asks for.
+    /// The node's labels are those that it asks for, and so are its bound ones alone where that counts: a task for `!edge` is
+    /// not for a node that says that it is at the edge.
     pub fn means_labels_of(&self, node: &NodeView) -> bool {
-        let labels = if self.has_secrets { &node.bound_labels } else { &node.labels };
-        self.nodes.matches(labels)
+        self.nodes.matches(&node.labels)
+            && (!self.needs_bound_labels || self.nodes.matches(&node.bound_labels))
     }
 }

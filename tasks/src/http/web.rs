@@ -2,27 +2,24 @@
 //!
 //! The task is a stranger to whom nothing of ours is shown, and whose answers no browser takes for pages of ours.
 
+mod answers;
+
 use std::io;
 use std::time::Duration;
 
-use actix_web::body::SizedStream;
-use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use actix_web::web::{Payload, ThinData};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
 use estimand_runtime::tunnel::Half;
-use estimand_web::{
-    Failure, Foreign, Principal, host_of, is_own_origin, is_upgrade, public_path, segment, wire,
-};
+use estimand_web::{Failure, Principal, host_of, is_own_origin, is_upgrade, public_path, segment};
 use futures_util::TryStreamExt as _;
-use http_body_util::{BodyDataStream, Either, Empty, StreamBody};
-use hyper::body::{Frame, Incoming};
+use http_body_util::{Either, Empty, StreamBody};
+use hyper::body::Frame;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::http::{Request, Response, header};
+use hyper::http::{Request, header};
 use hyper_util::rt::TokioIo;
-use tokio::io::{copy_bidirectional, join};
 use tokio::time::timeout;
 
 use crate::TaskService;
@@ -34,8 +31,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// The segments of a path before that of the task's own: `/api/tasks/ID/web/`.
 const SEGMENTS_BEFORE: usize = 5;
 /// Headers that are about one connection, or whose meaning is between a caller and this service. A task has neither the
-/// caller's credentials nor cookies of others of this host, and says nothing about this host to browsers.
-const WITHHELD: [&str; 19] = [
+/// caller's credentials nor cookies of others of this host.
+const WITHHELD: [&str; 13] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -49,21 +46,12 @@ const WITHHELD: [&str; 19] = [
     "referer",
     "authorization",
     "cookie",
-    "set-cookie",
-    "content-security-policy",
-    "strict-transport-security",
-    "clear-site-data",
-    "alt-svc",
-    "service-worker-allowed",
 ];
 /// The host of a task as it is told, and the origin of its pages.
 const TASK_HOST: &str = "localhost";
 const TASK_ORIGIN: HeaderValue = HeaderValue::from_static("http://localhost");
 /// Beginnings of further ones.
-const WITHHELD_FAMILIES: [&str; 4] =
-    ["x-forwarded-", "estimand-", "access-control-", "content-security-policy-"];
-/// A browser that shows an answer all the same gives it an origin of its own, in which it runs nothing.
-const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
+const WITHHELD_FAMILIES: [&str; 3] = ["x-forwarded-", "estimand-", "access-control-"];
 
 type RequestBody = Either<Empty<Bytes>, StreamBody<Frames>>;
 type Frames = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Frame<Bytes>>>>>;
@@ -112,12 +100,7 @@ pub async fn web(
         |_| Problem::new(504, "no-answer", "There is no answer", format!("`{id}` did not answer in time"));
     let answer = timeout(ANSWERED_WITHIN, sender.send_request(request)).await.map_err(late)?;
     let answer = answer.map_err(|error| bad_gateway(&id, &error))?;
-    Ok(match body {
-        Some(body) if answer.status() == hyper::http::StatusCode::SWITCHING_PROTOCOLS => {
-            upgraded(&service, answer, body)
-        }
-        _ => answered(answer),
-    })
+    Ok(answers::response(&service, &req, &id, answer, body)?)
 }
 
 /// An HTTP connection over a tunnel, which lives until both sides are done with it.
@@ -214,47 +197,6 @@ fn passed_on(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderV
 
 fn is_withheld(name: &str) -> bool {
     WITHHELD.contains(&name) || WITHHELD_FAMILIES.iter().any(|family| name.starts_with(family))
-}
-
-/// The response that begins like the answer of a task.
-fn begun(answer: &Response<Incoming>) -> HttpResponseBuilder {
-    let status = StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let mut response = HttpResponse::build(status);
-    for (name, value) in answer.headers().iter().filter(|(name, _)| !is_withheld(name.as_str())) {
-        response.append_header((name.as_str(), value.as_bytes()));
-    }
-    response.insert_header(("content-security-policy", SANDBOX));
-    response
-}
-
-fn answered(answer: Response<Incoming>) -> HttpResponse {
-    let mut response = begun(&answer);
-    let length =
-        answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let body = BodyDataStream::new(answer.into_body()).map_err(io::Error::other);
-    let mut response = match length {
-        Some(length) => response.body(SizedStream::new(length, body)),
-        None => response.streaming(body),
-    };
-    response.extensions_mut().insert(Foreign);
-    response
-}
-
-/// The caller's connection is one to the task from here on.
-fn upgraded(service: &TaskService, answer: Response<Incoming>, body: Payload) -> HttpResponse {
-    let mut response = begun(&answer);
-    let (wire, out) = wire(body);
-    let service = service.clone();
-    actix_web::rt::spawn(async move {
-        let Ok(task) = hyper::upgrade::on(answer).await else { return };
-        let (mut caller, mut task) = (join(wire.0, wire.1), TokioIo::new(task));
-        tokio::select! {
-            // It ends when one of them goes away.
-            _ = copy_bidirectional(&mut caller, &mut task) => {}
-            () = service.0.stop.requested() => {}
-        }
-    });
-    response.upgrade("websocket").body(out)
 }
 
 fn bad_gateway(id: &str, error: &dyn std::error::Error) -> Problem {

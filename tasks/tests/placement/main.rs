@@ -181,26 +181,27 @@ fn priority_counts_and_so_does_age() {
 }
 
 #[test]
-fn labels_that_are_only_claimed_choose_no_node_for_secrets() {
+fn labels_that_are_only_claimed_choose_no_node_for_secrets_and_inputs() {
     let (mut cluster, mut queue) = (cluster(&[8, 8]), Queue::default());
-    let asks = |cluster: &mut Cluster, has_secrets: bool| {
+    let asks = |cluster: &mut Cluster, needs_bound_labels: bool| {
         let nodes = "n=1".parse().unwrap();
         let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, Policy::Spread);
-        request.with_secrets(has_secrets)
+        request.with_bound_labels(needs_bound_labels)
     };
-    let (plain, with_secrets) = (asks(&mut cluster, false), asks(&mut cluster, true));
+    let plain = asks(&mut cluster, false);
+    let bound = asks(&mut cluster, true);
     queue.push(TaskNumber(1), 0, 0, &plain);
-    queue.push(TaskNumber(2), 0, 0, &with_secrets);
+    queue.push(TaskNumber(2), 0, 0, &bound);
     assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), [(1, "n1")]);
-    let said = misfit(&cluster, &with_secrets).unwrap().to_string();
-    assert!(said.contains("has secrets") && said.contains("`n=1`") && said.contains("only claim"), "{said}");
+    let said = misfit(&cluster, &bound).unwrap().to_string();
+    assert!(said.contains("has secrets or inputs") && said.contains("`n=1`") && said.contains("only claim"), "{said}");
 
     let id = cluster.ledger.node("n1").unwrap();
     let labels = cluster.node(id).unwrap().labels.clone();
     cluster.node_mut(id).unwrap().bound_labels = labels;
-    assert_eq!(misfit(&cluster, &with_secrets), None);
+    assert_eq!(misfit(&cluster, &bound), None);
     let mut anew = Queue::default();
-    anew.push(TaskNumber(2), 0, 0, &with_secrets);
+    anew.push(TaskNumber(2), 0, 0, &bound);
     assert_eq!(names(&place_waiting(&mut cluster, &mut anew, 0, 1)), [(2, "n1")]);
 }
 

@@ -22,13 +22,25 @@ pub fn harmless_json(json: &str) -> Cow<'_, str> {
         false => Cow::Borrowed(json),
         true => json
             .chars()
-            .map(|c| if is_left(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() })
+            .map(|c| if is_left(c) { json_escape(c) } else { c.to_string() })
             .collect::<String>()
             .into(),
     }
 }
 
-/// Also those that turn the direction of writing.
+/// The character as JSON writes it: beyond the first 65,536 as two halves.
+fn json_escape(c: char) -> String {
+    let mut units = [0; 2];
+    c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+/// Also those that turn the direction of writing, that break a line, and that take no room, so that two texts look like
+/// one: a zero-width space in a name, a filler, a tag.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn json_keeps_its_meaning_and_moves_no_cursor() {
-        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\n" });
+        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{200b}\u{e0041}\n" });
         let text = serde_json::to_string_pretty(&value).unwrap_or_default();
         let harmless = crate::output::harmless::harmless_json(&text);
-        assert_eq!(harmless, "{\n  \"a\": \"\\u009b2J\\u007f\\u202eü\\n\"\n}");
+        assert_eq!(harmless, "{\n  \"a\": \"\\u009b2J\\u007f\\u202eü\\u200b\\udb40\\udc41\\n\"\n}");
         assert_eq!(serde_json::from_str::<Json>(&harmless).ok(), Some(value));
     }
 

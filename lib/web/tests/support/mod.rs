@@ -16,7 +16,7 @@ use estimand_runtime::stop::{self, StopTrigger};
 use estimand_runtime::{Readiness, Stop, Tasks};
 use estimand_web::server::ServerError;
 use estimand_web::{
-    Body, Failure, OpenAdmission, Origin, Principal, Query, Role, Routes, Server, ServerOptions, Site,
+    Admission, Body, Failure, OpenAdmission, Origin, Principal, Query, Role, Routes, Server, ServerOptions, Site,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -106,10 +106,14 @@ impl Running {
     /// One that allows pages of these origins.
     pub fn allowing(origins: &[&str]) -> Self {
         let origins: Vec<Origin> = origins.iter().map(|origin| origin.parse().unwrap()).collect();
+        Self::serving(|stop| routes(stop).allow_origins(origins.into()), Arc::new(OpenAdmission))
+    }
+
+    /// One with these routes, which that lets people into.
+    pub fn serving(routes: impl FnOnce(Stop) -> Routes, admission: Arc<dyn Admission>) -> Self {
         let (trigger, stop) = stop::pair();
         let (readiness, tasks) = (Readiness::new(), Tasks::new());
-        let routes = routes(stop.clone()).allow_origins(origins.into());
-        let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness.clone());
+        let site = Site::new(routes(stop.clone()), admission, Metrics::new(), readiness.clone());
         let mut options = ServerOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.workers = Some(1);
         let server = Server::bind(&options, site).unwrap();
@@ -179,7 +183,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not a response: {text:?}"));
         let mut lines = head.lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();

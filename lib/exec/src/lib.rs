@@ -64,7 +64,7 @@ pub use outcome::{ExceededLimit, Exit, RunOutcome};
 pub use privileges::{Identity, Privileges, hide_memory};
 pub use process::serve;
 pub use run::Run;
-pub use spec::{ProgramFile, RunSpec, Stdin};
+pub use spec::{DirRights, ProgramFile, RunSpec, Stdin};
 
 /// The launcher's program, and the means and privileges of its runs.
 #[derive(Debug, Clone)]

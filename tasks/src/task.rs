@@ -194,6 +194,7 @@ impl Task {
         TaskAssignment {
             id: self.id.clone(),
             attempt: self.progress.attempt,
+            user: self.document.user.clone(),
             leased: self.document.on_loss != OnLoss::Wait,
             lease_ms: self.progress.lease_ms,
             stop: self.progress.is_stopping(),
@@ -228,14 +229,15 @@ impl Task {
     pub fn term(&self, promises: &Promises) -> Option<Term> {
         let promise = promises.find(self.document.promise.as_deref()?)?;
         let nodes = promises.nodes().map_or(&[][..], |nodes| nodes);
-        Some(Term::new(promise, nodes, self.document.image.is_some()))
+        let Document { image, user, .. } = &*self.document;
+        Some(Term::new(promise, nodes, image.is_some(), user.is_some()))
     }
 
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
-        let Document { resources, nodes, policy, secrets, image, .. } = &*self.document;
+        let Document { resources, nodes, policy, secrets, image, user, .. } = &*self.document;
         let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy);
-        request.with_secrets(!secrets.is_empty()).with_image(image.is_some())
+        request.with_secrets(!secrets.is_empty()).with_image(image.is_some()).with_user(user.is_some())
     }
 }
 

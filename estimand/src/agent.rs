@@ -11,7 +11,7 @@ use estimand_runtime::Signals;
 use estimand_runtime::{SystemClock, Tasks, stop};
 use estimand_slot_agent::{
     Agent, Allow, AllowEnv, AllowLibraries, AllowNet, AllowRead, Bounds, Capabilities, Docker, ImagePattern,
-    Reserve, RunAs, UploadPolicy,
+    Reserve, RunAs, TaskDefaults, UploadPolicy,
 };
 
 use estimand_cli::output::say;
@@ -115,6 +115,9 @@ pub fn options(
         labels: options.labels.clone(),
         allow,
         run_as,
+        run_as_range: options.run_as_range,
+        allow_users_as_agent: options.allow_users_as_agent,
+        task_defaults: TaskDefaults { memory: options.task_memory, processes: options.task_processes },
         keep,
         data_dir: options.data_dir.clone(),
         slots_dir: options.slots_dir.clone(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
 use estimand_reservation_service::Settings;
-use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
+use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
 use estimand_web::{BasePath, Origin};
 
 use crate::cli::tls::TlsFiles;
@@ -267,6 +267,13 @@ pub struct AgentOptions {
     pub allow_volumes: Vec<PathBuf>,
     /// The user that things run as, if not the agent's own.
     pub run_as: Option<String>,
+    /// The numbers that users have one each of, if they have.
+    pub run_as_range: Option<UserRange>,
+    /// Without another user, users' tasks run as the agent.
+    pub allow_users_as_agent: bool,
+    /// The limits of tasks that say nothing of them.
+    pub task_memory: Option<u64>,
+    pub task_processes: Option<u64>,
     /// The capabilities that they keep.
     pub keep: Vec<String>,
     pub data_dir: PathBuf,

@@ -7,7 +7,7 @@ use estimand_exec::{Capabilities, LaunchError};
 
 use crate::deliver::SpoolError;
 use crate::home::HomeError;
-use crate::user::RunAs;
+use crate::runners::{NumbersError, UserRange};
 
 /// An agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,13 @@ pub enum AgentError {
          `chmod o+x` lets it, or --data-dir names another place",
         folder.display()
     )]
-    Barred { user: RunAs, folder: PathBuf },
+    Barred { user: String, folder: PathBuf },
+    #[error(
+        "--run-as-range {range} has numbers that are not free on this machine: {taken}; another range has none of them"
+    )]
+    RangeTaken { range: UserRange, taken: String },
+    #[error(transparent)]
+    Numbers(#[from] NumbersError),
     #[error(transparent)]
     Home(#[from] HomeError),
     #[error(transparent)]

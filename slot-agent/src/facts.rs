@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use estimand_api::node::Facts;
+use estimand_api::node::{Facts, UsersTasks};
 use estimand_api::task::CONTAINERS_LABEL;
 
 use crate::allow::Allow;
 
-pub fn facts(containment: &str, allow: &Allow) -> Facts {
+pub fn facts(containment: &str, allow: &Allow, users_tasks: UsersTasks) -> Facts {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -22,6 +22,7 @@ pub fn facts(containment: &str, allow: &Allow) -> Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         containment: containment.to_owned(),
         allow: allow.shown(),
+        users_tasks: Some(users_tasks),
     }
 }
 
@@ -52,6 +53,6 @@ mod tests {
     fn memory_is_read_from_the_kernels_table() {
         assert_eq!(total_memory("MemFree: 1 kB\nMemTotal:       24576000 kB\n"), 24_576_000 * 1024);
         assert_eq!(total_memory("nonsense"), 0);
-        assert!(facts("subreaper", &Allow::Everything).memory > 0);
+        assert!(facts("subreaper", &Allow::Everything, UsersTasks::Together).memory > 0);
     }
 }

@@ -97,6 +97,10 @@ impl Home {
             let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
             close(closed, mode).map_err(at("close to others", closed))?;
         }
+        if let Some(Identity { gid, .. }) = runs_as {
+            // Nobody else comes to what slots leave, whatever they make of their own folder's permissions.
+            close_to_group(&slots, *gid).map_err(at("close to others", &slots))?;
+        }
         let last: u64 = fs::read_to_string(folder.join("boot"))
             .ok()
             .and_then(|text| text.trim().parse().ok())
@@ -231,6 +235,14 @@ fn close(folder: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
+/// Lets only this group through a folder.
+fn close_to_group(folder: &Path, gid: u32) -> io::Result<()> {
+    if folder.metadata()?.gid() != gid {
+        rustix::fs::chown(folder, None, Some(Gid::from_raw(gid)))?;
+    }
+    close(folder, 0o710)
+}
+
 fn at(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> HomeError {
     let path = path.to_owned();
     move |cause| HomeError::Io { doing, path: path.clone(), cause }
@@ -323,11 +335,12 @@ mod tests {
         fs::write(place.path().join("desired.json"), "{}").unwrap();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
-        let own = Identity { uid: rustix::process::geteuid().as_raw(), ..Identity::default() };
-        for (runs_as, passable) in [(Some(&own), 0o711), (None, 0o700)] {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let own = Identity { uid, gid, groups: Vec::new() };
+        for (runs_as, passable, of_slots) in [(Some(&own), 0o711, 0o710), (None, 0o700, 0o700)] {
             let home = Home::open(place.path(), None, &node("n1"), false, runs_as).unwrap();
             home.keep_desired(&DesiredState::default()).unwrap();
-            assert_eq!((mode(place.path()), mode(home.slots())), (passable, passable));
+            assert_eq!((mode(place.path()), mode(home.slots())), (passable, of_slots));
             assert_eq!(mode(&home.slot_folder("a").unwrap()), 0o700);
             for file in ["desired.json", "agent", "boot", "lock"] {
                 assert_eq!(mode(&place.path().join(file)), 0o600, "{file}");

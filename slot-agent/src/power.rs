@@ -4,6 +4,7 @@ use estimand_exec::{Capabilities, Identity, Privileges};
 
 use crate::errors::AgentError;
 use crate::home::Home;
+use crate::runners::{UserNumbers, UserRange};
 use crate::user::{self, RunAs};
 
 /// Checks that this process can run things as the options ask.
@@ -26,13 +27,13 @@ pub fn check_way(
     if let Some(run_as) = run_as {
         return match run_as.barred_from(home.slots()) {
             None => Ok(()),
-            Some(folder) => Err(AgentError::Barred { user: run_as.clone(), folder }),
+            Some(folder) => Err(AgentError::Barred { user: run_as.to_string(), folder }),
         };
     }
     if rustix::process::geteuid().is_root() && runs_things {
         tracing::warn!(
             "what runs here runs as root, though without its capabilities: it can read and change root's files, and end root's \
-             processes, such as this one; --run-as USER keeps it from both"
+             processes, such as this one; --run-as USER keeps it from both, and tasks of users run here as well then"
         );
     }
     if drops_root(privileges)
@@ -46,6 +47,25 @@ pub fn check_way(
         );
     }
     Ok(())
+}
+
+/// The numbers of users in this range, if all of it is free here and its users can reach the folders of tasks.
+pub fn open_numbers(
+    range: UserRange,
+    privileges: &Privileges,
+    home: &Home,
+) -> Result<UserNumbers, AgentError> {
+    let own = privileges.run_as.iter().map(|identity| identity.uid);
+    let own = own.chain([rustix::process::geteuid().as_raw()]).find(|uid| range.contains(*uid));
+    let own = own.map(|uid| format!("{uid} is the user of --run-as or of the agent"));
+    if let Some(taken) = own.or_else(|| range.given_away()) {
+        return Err(AgentError::RangeTaken { range, taken });
+    }
+    let first = Identity { uid: range.first(), gid: range.first(), groups: Vec::new() };
+    match user::barred(&first, home.tasks()) {
+        Some(folder) => Err(AgentError::Barred { user: range.to_string(), folder }),
+        None => Ok(UserNumbers::open(home.path(), range)?),
+    }
 }
 
 /// True if things run as root and are kept from going wherever root may.

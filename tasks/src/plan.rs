@@ -110,13 +110,16 @@ impl Plan {
             let same = self.cluster.ledger.node(name).is_some_and(|id| {
                 self.cluster.ledger.capacity(id) == capacity
                     && self.cluster.node(id).is_some_and(|view| {
-                        view.labels == node.labels && view.bound_labels == bound_labels(node)
+                        view.labels == node.labels
+                            && view.bound_labels == bound_labels(node)
+                            && view.refuses_users == node.facts.refuses_users()
                     })
             });
             if !same {
                 let (id, _) = self.cluster.set_node(name, node.labels.clone(), &capacity);
                 if let Some(view) = self.cluster.node_mut(id) {
                     view.bound_labels = bound_labels(node);
+                    view.refuses_users = node.facts.refuses_users();
                 }
             }
         }
@@ -350,6 +353,7 @@ pub fn offers(nodes: &[Node]) -> Vec<Offer> {
         capacity: capacity(node),
         standing: standing(node),
         runs_containers: node.labels.contains_key(CONTAINERS_LABEL),
+        refuses_users: node.facts.refuses_users(),
     };
     nodes.iter().map(offer).collect()
 }

@@ -51,6 +51,7 @@ fn promises() -> Promises {
         capacity: amounts(1_000_000),
         standing: Standing::Up,
         runs_containers: false,
+        refuses_users: false,
     };
     let nodes = Some(Arc::new(NODES.iter().map(offer).collect()));
     let mut promises = Promises::default();

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Claim, NodeId, PromiseId, Shape, Stage, Tick, Window};
 
 use crate::core::Millis;
@@ -229,13 +228,9 @@ impl Units {
 
     fn room(&self, cluster: &Cluster, waiting: &Waiting) -> Option<NodeId> {
         let promised = self.all.get(self.by_id.get(&*waiting.promise)?)?;
-        let runs_containers = |node: NodeId| {
-            !waiting.request.has_image
-                || cluster.node(node).is_some_and(|node| node.labels.contains_key(CONTAINERS_LABEL))
-        };
-        let has_room = |unit: &&Unit| {
-            runs_containers(unit.node) && cluster.ledger.has_room_now(unit.node, &promised.shape)
-        };
+        let is_run = |node| cluster.node(node).is_some_and(|node| waiting.request.is_run_by(node));
+        let has_room =
+            |unit: &&Unit| is_run(unit.node) && cluster.ledger.has_room_now(unit.node, &promised.shape);
         let mut free = promised.units.iter().filter(|unit| unit.task.is_none());
         free.find(has_room).filter(|_| promised.window.has(cluster.ledger.now())).map(|unit| unit.node)
     }

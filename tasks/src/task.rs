@@ -201,6 +201,7 @@ impl Task {
         TaskAssignment {
             id: self.id.clone(),
             attempt: self.progress.attempt,
+            user: self.document.user.clone(),
             leased: self.document.on_loss != OnLoss::Wait,
             lease_ms: self.progress.lease_ms,
             stop: self.progress.is_stopping(),
@@ -240,14 +241,16 @@ impl Task {
     pub fn term(&self, promises: &Promises) -> Option<Term> {
         let promise = promises.find(self.document.promise.as_deref()?)?;
         let nodes = promises.nodes().map_or(&[][..], |nodes| nodes);
-        Some(Term::new(promise, nodes, self.document.image.is_some()))
+        let Document { image, user, .. } = &*self.document;
+        Some(Term::new(promise, nodes, image.is_some(), user.is_some()))
     }
 
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
-        let Document { resources, nodes, policy, secrets, inputs, image, .. } = &*self.document;
+        let Document { resources, nodes, policy, secrets, inputs, image, user, .. } = &*self.document;
         let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy);
-        request.with_bound_labels(!secrets.is_empty() || !inputs.is_empty()).with_image(image.is_some())
+        let has_given_things = !secrets.is_empty() || !inputs.is_empty();
+        request.with_bound_labels(has_given_things).with_image(image.is_some()).with_user(user.is_some())
     }
 }
 

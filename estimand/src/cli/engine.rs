@@ -7,7 +7,7 @@ use crate::telemetry;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::names::NodeName;
-use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern};
+use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
 
 use estimand_cli::credentials::data_dir_or_default;
 
@@ -90,6 +90,20 @@ pub struct NodeOptions {
     /// Run everything as this user, by name or number; needs root [default: as the agent itself]
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Option<String>,
+    /// Run the tasks of each user of the cluster as a user of their own, with a number from here that nothing else on this
+    /// machine has, such as 400000-465535; once given it is theirs for ever
+    #[arg(long, value_name = "FIRST-LAST", requires = "run_as")]
+    run_as_range: Option<UserRange>,
+    /// Run tasks of users as the agent itself, whose files and token they can read then [default: without --run-as they are
+    /// not run, but for containers]
+    #[arg(long, conflicts_with = "run_as")]
+    allow_users_as_agent: bool,
+    /// The memory of a task that says nothing of it, such as 2GiB [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    task_memory: Option<u64>,
+    /// How many processes, with their threads, a task may have [default: 16384]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4_194_304))]
+    task_processes: Option<u64>,
     /// A capability of the agent's that what it runs keeps, such as cap_net_raw, or `all`; may be repeated [default:
     /// none, also as root]
     #[arg(long = "keep-capability", id = "keep", value_name = "NAME")]
@@ -176,7 +190,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "run_as_range", "allow_users_as_agent", "task_memory", "task_processes", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
     no_agent: bool,
     /// Registrations of a new cluster: the collectors that ship in the box, or none of them
     #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
@@ -265,6 +279,10 @@ impl NodeOptions {
             allow_images: self.allow_images,
             allow_volumes: self.allow_volumes,
             run_as: self.run_as,
+            run_as_range: self.run_as_range,
+            allow_users_as_agent: self.allow_users_as_agent,
+            task_memory: self.task_memory,
+            task_processes: self.task_processes,
             keep: self.keep,
             data_dir,
             slots_dir: self.slots_dir,

@@ -40,7 +40,7 @@ fn help_reads_well() {
 fn an_agent_is_what_its_options_say() {
     let options = agent(
         "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k --docker --allow-image a:1 --allow-image b/* --allow-volume /v \
-         --run-as nobody:adm --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
+         --run-as nobody:adm --run-as-range 200000-200999 --task-memory 2GiB --task-processes 100 --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
     );
     let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let expected = AgentOptions {
@@ -60,6 +60,10 @@ fn an_agent_is_what_its_options_say() {
         allow_images: ["a:1", "b/*"].map(|image| image.parse().unwrap()).to_vec(),
         allow_volumes: vec![PathBuf::from("/v")],
         run_as: Some("nobody:adm".to_owned()),
+        run_as_range: Some("200000-200999".parse().unwrap()),
+        allow_users_as_agent: false,
+        task_memory: Some(2 << 30),
+        task_processes: Some(100),
         keep: vec!["cap_net_raw".to_owned()],
         data_dir: PathBuf::from("/d"),
         slots_dir: Some(PathBuf::from("/s")),

@@ -189,7 +189,10 @@ fn json_is_what_the_manager_answered() {
     let node = json(&["nodes", NODE]);
     let fields = "agent clockAheadMs cordoned delivery facts instances knownSince labelSources labels lastHeartbeat nodeName state";
     assert_eq!(fields_of(&node), fields);
-    assert_eq!(fields_of(&node["facts"]), "allow arch containment cores hostname kernel memory version");
+    assert_eq!(
+        fields_of(&node["facts"]),
+        "allow arch containment cores hostname kernel memory usersTasks version"
+    );
     assert_eq!(fields_of(&node["delivery"]), "delivered dropped refused spooledBytes waiting");
     assert_eq!((&node["labels"], &node["instances"]), (&json!({"node": NODE, "zone": "a"}), &json!(4)));
     let listed = json(&["nodes"]);

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use estimand_testkit::TOKEN_VARIABLE;
 use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,7 +20,13 @@ struct Place {
 
 impl Place {
     fn start() -> Self {
-        let up = process::estimand().args(["up", "--allow", "/bin", "--defaults", "none"]).start();
+        Place::with(&["--allow-users-as-agent"])
+    }
+
+    /// `more` are further options of `up`.
+    fn with(more: &[&str]) -> Self {
+        let args = ["up", "--allow", "/bin", "--defaults", "none"].iter().chain(more).copied();
+        let up = process::estimand().args(args).start();
         Place { up, folder: tempfile::tempdir().unwrap() }
     }
 
@@ -51,6 +58,31 @@ impl Place {
         let made = self.said(None, &[&["token", "create"], args].concat());
         made.trim().to_owned()
     }
+}
+
+/// It would read the operator's token in the data folder.
+#[test]
+fn a_users_task_waits_where_it_would_run_as_the_agent() {
+    let place = Place::with(&[]);
+    let alice = place.token(&["alice", "--role", "user"]);
+    let alice = Some(alice.as_str());
+    let token = place.up.data_dir().join("token").display().to_string();
+    place.said(alice, &["tasks", "submit", "--id", "thief", "--", "/bin/cat", &token]);
+    let shown = wait::until(PATIENCE, "a reason", || {
+        let shown = place.said(alice, &["tasks", "show", "thief"]);
+        shown.contains("it fits on no node").then_some(shown)
+    });
+    // A narrow terminal breaks the lines anywhere.
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("`--run-as USER`") && shown.contains("`--allow-users-as-agent`"), "{shown}");
+    assert_eq!(
+        place.said(None, &["run-task", "--", "/bin/echo", "the operator's own"]),
+        "the operator's own\n"
+    );
+    let shown: Value =
+        serde_json::from_str(&place.said(alice, &["tasks", "show", "thief", "--json"])).unwrap();
+    assert_eq!((&shown["state"], &shown["attempt"]), (&Value::from("QUEUED"), &Value::from(0)), "{shown}");
+    place.said(alice, &["tasks", "cancel", "thief"]);
 }
 
 #[test]

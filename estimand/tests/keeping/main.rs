@@ -11,4 +11,5 @@ mod leases;
 mod node;
 mod privileges;
 mod stand_in;
+mod users;
 mod windows;

@@ -120,6 +120,7 @@ fn a_debian_package_is_installed_upgraded_removed_and_purged() {
         "sed -i 's|^allow: .*|allow: [/bin, /usr/bin]|' /etc/estimand/agent.yaml;
          systemctl restart estimand-agent 2>&1",
     );
+    node.wait_for("estimand run-task -- id -un", "estimand-tasks");
     let task = node.0.shell(&format!(
         "{OPERATOR} estimand tasks submit -- sh -c 'until test -e {GO}; do sleep 0.1; done; echo whole'"
     ));
@@ -147,7 +148,7 @@ fn a_debian_package_is_installed_upgraded_removed_and_purged() {
         "! command -v estimand; test -e /var/lib/estimand/estimand.db; test -e /etc/estimand/services.yaml",
     );
     node.0.shell("dpkg --purge estimand 2>&1");
-    node.0.shell("for left in /var/lib/estimand /var/lib/estimand-agent /etc/estimand; do ! test -e $left; done; ! getent passwd estimand");
+    node.0.shell("for left in /var/lib/estimand /var/lib/estimand-agent /etc/estimand; do ! test -e $left; done; ! getent passwd estimand && ! getent passwd estimand-tasks");
 }
 
 /// systemd understands each line of them, and finds the services well closed in.

@@ -39,7 +39,15 @@ impl Plane {
             .args(["--reservations-lines".to_owned(), lines.to_string()])
             .port(free_port())
             .start();
-        let args = ["agent", "--server", services.base_url(), "--node", "n1", "--allow-all"];
+        let args = [
+            "agent",
+            "--server",
+            services.base_url(),
+            "--node",
+            "n1",
+            "--allow-all",
+            "--allow-users-as-agent",
+        ];
         let agent = process::estimand().args(args).data_dir(folder.path().join("n1")).without_http().start();
         let http = services.http();
         Plane { services, agent, http, lines, _folder: folder }

@@ -27,9 +27,14 @@ impl Plane {
         Self::around(&[node], &[], |_| disk.path().join("data"))
     }
 
-    /// `more` are further options of the agents.
+    /// `more` are further options of the agents, which run users' tasks as themselves.
     pub fn with(nodes: &[&str], more: &[&str]) -> Self {
-        Self::around(nodes, more, |folder| folder.to_owned())
+        Self::around(nodes, &[more, &["--allow-users-as-agent"]].concat(), |folder| folder.to_owned())
+    }
+
+    /// The agents have these options alone.
+    pub fn with_only(nodes: &[&str], options: &[&str]) -> Self {
+        Self::around(nodes, options, |folder| folder.to_owned())
     }
 
     fn around(nodes: &[&str], more: &[&str], data: impl Fn(&Path) -> PathBuf) -> Self {

@@ -44,6 +44,30 @@ pub struct Facts {
     pub containment: String,
     /// The folders whose executables may run.
     pub allow: Vec<String>,
+    /// How processes of users' tasks run there; absent: its agent says nothing of it, and runs them as all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users_tasks: Option<UsersTasks>,
+}
+
+impl Facts {
+    /// The agent runs no process for a task that has a user.
+    pub fn refuses_users(&self) -> bool {
+        self.users_tasks == Some(UsersTasks::Refused)
+    }
+}
+
+/// The user of the machine as whom a node runs the processes of tasks that have a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum UsersTasks {
+    /// None: its agent runs things as itself, and a task could read all that it can.
+    Refused,
+    /// The agent's own, as its operator allows.
+    AsAgent,
+    /// One for all of them, which is not the agent's.
+    Together,
+    /// One for each user of the cluster.
+    Apart,
 }
 
 /// A node as the manager knows it.

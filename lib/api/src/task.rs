@@ -41,6 +41,9 @@ pub struct TaskAssignment {
     pub id: String,
     /// Counts from 1.
     pub attempt: u32,
+    /// The user whose task it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// It must end when its lease is over, since it may be started elsewhere then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leased: bool,

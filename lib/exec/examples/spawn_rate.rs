@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use estimand_exec::{
-    CaptureLimits, CgroupMode, Exit, Launcher, LauncherOptions, Limits, Precedence, Privileges, RunSpec,
-    Stdin, capture,
+    CaptureLimits, CgroupMode, DirRights, Exit, Launcher, LauncherOptions, Limits, Precedence, Privileges,
+    RunSpec, Stdin, capture,
 };
 
 /// The C library's flag, which the `libc` crate does not have.
@@ -95,6 +95,7 @@ async fn launched(launcher: &Launcher, at_once: u64, span: Duration) -> (f64, (f
                         argv: vec!["true".into()],
                         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
                         dir: "/".into(),
+                        dir_rights: DirRights::Run,
                         stdin: Stdin::Null,
                         cell: &cell,
                         until: None,

@@ -27,11 +27,11 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
 use syscalls::{Sysno, syscall};
 
-use super::Precedence;
 use super::failure::{Failure, Step};
 use super::privileges::PrivilegeDrop;
 use super::protocol::{ProgramSource, Start};
 use super::stack::Stack;
+use super::{DirRights, Precedence};
 
 /// A message of a child on its status pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,8 +194,9 @@ impl Setup {
         for (resource, limit) in &self.limits {
             rustix::process::setrlimit(*resource, *limit).map_err(Failure::at(Step::Limits))?;
         }
-        let change_directory = || rustix::process::chdir(&*self.start.directory);
-        let changed = change_directory();
+        let enter = || rustix::process::chdir(&*self.start.directory);
+        // The agent's own folder may lie where the run cannot go.
+        let has_entered = self.start.dir_rights == DirRights::Agent && enter().is_ok();
         self.take_descriptors().map_err(Failure::at(Step::Descriptors))?;
         if let Some(privileges) = &self.privileges {
             privileges.give_up()?;
@@ -204,9 +205,8 @@ impl Setup {
                 self.die_with_launcher().map_err(Failure::at(Step::Session))?;
             }
         }
-        if changed.is_err() {
-            // The user's own directory may be closed to the agent.
-            change_directory().map_err(Failure::at(Step::Directory))?;
+        if !has_entered {
+            enter().map_err(Failure::at(Step::Directory))?;
         }
         unblock_signals().map_err(failure_at(Step::Session))?;
         self.remark(Remark::Memory(memory_held()));

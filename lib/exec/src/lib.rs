@@ -26,6 +26,7 @@ mod detached;
 mod errors;
 mod failure;
 mod groups;
+mod ipc;
 mod launcher;
 mod leftovers;
 mod limits;
@@ -59,12 +60,13 @@ pub use capture::{CaptureLimits, CapturedRun, EndReason, capture};
 pub use client::{Cell, Launcher};
 pub use detached::{Detached, detach};
 pub use errors::{LaunchError, SpawnError};
+pub use ipc::remove_ipc_of;
 pub use limits::Limits;
 pub use outcome::{ExceededLimit, Exit, RunOutcome};
 pub use privileges::{Identity, Privileges, hide_memory};
 pub use process::serve;
 pub use run::Run;
-pub use spec::{ProgramFile, RunSpec, Stdin};
+pub use spec::{DirRights, ProgramFile, RunSpec, Stdin};
 
 /// The launcher's program, and the means and privileges of its runs.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 
 use super::failure::Failure;
 use super::privileges::Privileges;
-use super::{CgroupMode, Precedence, RunOutcome};
+use super::{CgroupMode, DirRights, Precedence, RunOutcome};
 
 /// The largest request. Arguments and environment may take 128 KiB of it.
 pub(super) const MAX_REQUEST: usize = 160 * 1024;
@@ -103,6 +103,7 @@ pub(super) struct Start {
     pub source: ProgramSource,
     pub until: Option<Deadline>,
     pub directory: CString,
+    pub dir_rights: DirRights,
     pub program: CString,
     pub arguments: Vec<CString>,
     pub variables: Vec<CString>,
@@ -179,6 +180,7 @@ mod tests {
             source: ProgramSource::Script,
             until: Some(Deadline(7)),
             directory: c"/".into(),
+            dir_rights: DirRights::Run,
             program: c"p".into(),
             arguments,
             variables,

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use super::orphans::TOKEN_VARIABLE;
 use super::protocol::{Deadline, MAX_STRINGS, ProgramSource, Start};
 use super::{Cell, SpawnError};
@@ -26,11 +28,21 @@ pub struct RunSpec<'a> {
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
     pub dir: PathBuf,
+    pub dir_rights: DirRights,
     pub stdin: Stdin,
     /// Where it runs. A cell holds one run at a time.
     pub cell: &'a Cell,
     /// When it is ended unless [`super::Launcher::extend_leases`] gives it more time.
     pub until: Option<Instant>,
+}
+
+/// The rights with which a run's directory is entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DirRights {
+    /// Those of the agent, whose own folder it is.
+    Agent,
+    /// Those of the run: somebody else chose the directory, and gets nowhere by it that the run cannot go.
+    Run,
 }
 
 /// An open file to be executed, even if its path leads elsewhere by now.
@@ -98,6 +110,7 @@ impl RunSpec<'_> {
             source,
             until: self.until.map(Deadline::at),
             directory,
+            dir_rights: self.dir_rights,
             program,
             arguments,
             variables,

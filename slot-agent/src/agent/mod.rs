@@ -35,8 +35,9 @@ use crate::plane_clock::PlaneClock;
 use crate::power;
 use crate::program::Programs;
 use crate::reserve::Reserve;
+use crate::runners::{Runners, UserRange};
 use crate::slots::{Context, Slots};
-use crate::tasks::{self, TaskOptions};
+use crate::tasks::{self, TaskDefaults, TaskOptions};
 use crate::uploads::{UploadPolicy, Uploads};
 use crate::user::RunAs;
 use estimand_exec::{Capabilities, CgroupMode, Launcher, LauncherOptions, Precedence, Privileges};
@@ -73,6 +74,12 @@ pub struct AgentOptions {
     pub docker: Option<Docker>,
     /// The user that things in slots run as; none: the one of this process.
     pub run_as: Option<RunAs>,
+    /// The numbers of which each user whose tasks run here has one; none: they run as that user, too.
+    pub run_as_range: Option<UserRange>,
+    /// Users' tasks run as the agent where nothing runs as another user.
+    pub allow_users_as_agent: bool,
+    /// The limits of tasks that say nothing of them.
+    pub task_defaults: TaskDefaults,
     /// The capabilities of this process that they keep.
     pub keep: Capabilities,
     pub data_dir: PathBuf,
@@ -129,6 +136,13 @@ impl Agent {
             options.allow != Allow::Folders(Vec::new()),
             &home,
         )?;
+        let numbers = options.run_as_range.map(|range| power::open_numbers(range, &privileges, &home));
+        let runners = Runners {
+            run_as: options.run_as.clone(),
+            numbers: numbers.transpose()?,
+            allow_users_as_agent: options.allow_users_as_agent,
+        };
+        let users_tasks = runners.users_tasks();
         let servers = Arc::new(Servers::new(&options.servers, &options.credentials)?);
         let plane_clock = Arc::new(PlaneClock::new(Arc::clone(&options.clock)));
         let clock: Arc<dyn Clock> = Arc::clone(&plane_clock) as _;
@@ -179,15 +193,13 @@ impl Agent {
                 allow: options.allow.clone(),
                 allow_env: options.allow_env.clone(),
                 node: options.node.clone(),
-                user: options.run_as.as_ref().and_then(|run_as| run_as.name.clone()),
-                containers: options
-                    .docker
-                    .clone()
-                    .map(|docker| ContainerTerms::new(docker, &home.agent, privileges.run_as.as_ref())),
+                defaults: options.task_defaults,
+                containers: options.docker.clone().map(|docker| ContainerTerms::new(docker, &home.agent)),
             },
             reserve: options.reserve,
             max_file_bytes: options.max_task_file_bytes,
-            privileges: privileges.clone(),
+            runners,
+            keep: options.keep,
             cgroups,
             launcher: options.launcher,
             keeper: options.keeper,
@@ -235,7 +247,7 @@ impl Agent {
             servers,
             node: options.node,
             labels: labels(options.labels, options.docker.is_some()),
-            facts: facts(launcher.containment(), &options.allow),
+            facts: facts(launcher.containment(), &options.allow, users_tasks),
             home,
             board,
             slots: commands,

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use estimand_api::image::ImageDigest;
 use estimand_api::names::NodeName;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
-use estimand_exec::Identity;
+use estimand_exec::{Identity, Limits};
 use serde::{Deserialize, Serialize};
 
 use super::{AGENT_LABEL, ATTEMPT_LABEL, Docker, FOLDER_VARIABLE, TASK_FOLDER, TASK_LABEL};
+use crate::tasks::MAX_PROCESSES;
 
 /// The place of a container: whoever has it can end and remove that one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,23 +87,21 @@ pub struct ContainerTerms {
     pub docker: Docker,
     /// Names the agent.
     pub agent: String,
-    /// The user that they run as, if not the image's own.
-    user: Option<Identity>,
 }
 
 impl ContainerTerms {
-    pub fn new(docker: Docker, agent: &str, user: Option<&Identity>) -> Self {
-        ContainerTerms { docker, agent: agent.to_owned(), user: user.cloned() }
+    pub fn new(docker: Docker, agent: &str) -> Self {
+        ContainerTerms { docker, agent: agent.to_owned() }
     }
 
-    /// The container of a task with this image, with at most so many processes.
+    /// The container of a task with this image, within these limits.
     pub fn order(
         &self,
         assignment: &TaskAssignment,
         work: &TaskWork,
         image: &str,
         surroundings: (&NodeName, &str),
-        processes: u64,
+        limits: &Limits,
     ) -> Result<ContainerOrder, String> {
         self.check_image(image)?;
         let volumes = work.volumes.iter().map(|volume| self.resolve(volume)).collect::<Result<_, _>>()?;
@@ -131,12 +130,12 @@ impl ContainerTerms {
             command: work.command.clone(),
             env: env.into_iter().collect(),
             dir: work.directory.clone(),
-            user: self.user.clone(),
+            user: None,
             volumes,
             cpu: work.cpu,
-            memory: work.memory,
+            memory: limits.memory,
             gpu: work.gpu,
-            processes,
+            processes: limits.processes.unwrap_or(MAX_PROCESSES),
             timeout_ms: work.timeout_ms,
         })
     }
@@ -193,6 +192,7 @@ mod tests {
         let assignment = TaskAssignment {
             id: "t".into(),
             attempt: 2,
+            user: None,
             leased: false,
             lease_ms: None,
             stop: false,
@@ -201,13 +201,19 @@ mod tests {
             work: work.clone().into(),
         };
         let image = work.image.clone().unwrap();
-        terms.order(&assignment, work, &image, (&NodeName::parse("n1").unwrap(), "http://h:1/"), 9)
+        terms.order(
+            &assignment,
+            work,
+            &image,
+            (&NodeName::parse("n1").unwrap(), "http://h:1/"),
+            &Limits::default(),
+        )
     }
 
     fn terms(volumes: &[PathBuf]) -> ContainerTerms {
         let images = ["python".parse().unwrap()];
         let docker = Docker::new(Path::new("/run/d.sock"), &images, volumes).unwrap();
-        ContainerTerms::new(docker, "0a", None)
+        ContainerTerms::new(docker, "0a")
     }
 
     fn image(name: &str) -> TaskWork {

@@ -17,8 +17,8 @@ use crate::allow::ProgramError;
 use crate::environment::{self, Surroundings};
 use crate::program::Program;
 use estimand_exec::{
-    self as exec, CaptureLimits, CapturedRun, Cell, EndReason, ExceededLimit, Exit, RunSpec, SpawnError,
-    Stdin,
+    self as exec, CaptureLimits, CapturedRun, Cell, DirRights, EndReason, ExceededLimit, Exit, RunSpec,
+    SpawnError, Stdin,
 };
 
 /// The most of standard error that is kept, of its end, to look for an explanation there.
@@ -124,7 +124,8 @@ pub async fn run_spec<'c>(
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };
     let env = environment::variables(&shared.registered, &around);
     let until = shared.leased.then(|| context.lease_end()).flatten();
-    Ok(RunSpec { program, file, argv, env, dir, stdin, cell, until: until.map(Instant::into_std) })
+    let (dir_rights, until) = (DirRights::Agent, until.map(Instant::into_std));
+    Ok(RunSpec { program, file, argv, env, dir, dir_rights, stdin, cell, until })
 }
 
 /// Why nothing was started, with what this agent's operator has to do with it.

@@ -6,16 +6,21 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use estimand_exec::Identity;
+
 use super::folder::{Accepted, AttemptFolder};
 use super::lock;
 use super::promise_end::WindowEnd;
 use super::record::End;
+use crate::runners::Runner;
 
 /// An attempt that is on this node.
 #[derive(Debug)]
 pub struct Attempt {
     pub folder: AttemptFolder,
     pub accepted: Accepted,
+    /// The user of this machine as whom it runs, if not as the agent, or why it does not run here.
+    pub runner: Result<Option<Runner>, String>,
     /// It has ended and is assigned no more: nothing of it is told any more.
     pub is_over: AtomicBool,
     is_stopped: AtomicBool,
@@ -49,7 +54,18 @@ impl Attempt {
         let (is_over, is_stopped, is_gone) = Default::default();
         let ended = OnceLock::new();
         let end = Mutex::new(end);
-        Attempt { folder, accepted, is_over, is_stopped, is_gone, ended, end }
+        let runner = Ok(None);
+        Attempt { folder, accepted, runner, is_over, is_stopped, is_gone, ended, end }
+    }
+
+    #[must_use]
+    pub fn run_by(self, runner: Result<Option<Runner>, String>) -> Self {
+        Attempt { runner, ..self }
+    }
+
+    /// The user of this machine as whom it runs, if not as the agent.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.runner.as_ref().ok()?.as_ref().map(|runner| &runner.identity)
     }
 
     /// One that a former agent had.
@@ -152,6 +168,7 @@ mod tests {
         let assignment = TaskAssignment {
             id: "a".into(),
             attempt: 1,
+            user: None,
             leased: false,
             lease_ms: None,
             stop: false,

@@ -19,8 +19,7 @@
 //! | `keeper.log` | keeper | notes for the operator |
 //! | `work/` | the task | where it runs |
 //!
-//! The keeper holds a lock on `accepted.json` for as long as it has the attempt. Beside the folders are pipes with the names
-//! of keepers, which wake them.
+//! The keeper holds a lock on `accepted.json` for as long as it has the attempt. Pipes with the names of keepers wake those.
 //!
 //! That there is such a folder is on disk before the attempt begins, so it begins once even if the machine is started
 //! anew. The rest is of use only until then: an attempt whose end the task service has not stored by that time is lost with
@@ -125,20 +124,27 @@ impl AttemptFolder {
         end: Option<&WindowEnd>,
         runs_as: Option<&Identity>,
     ) -> io::Result<()> {
-        let mode = if runs_as.is_some() { 0o711 } else { 0o700 };
-        make_folder(&self.0, mode)?;
+        make_folder(&self.0, 0o700)?;
         make_folder(&self.work(), 0o700)?;
-        if let Some(Identity { uid, gid, .. }) = runs_as
-            && self.work().metadata()?.uid() != *uid
-        {
-            rustix::fs::chown(self.work(), Some(Uid::from_raw(*uid)), Some(Gid::from_raw(*gid)))?;
-        }
+        runs_as.map_or(Ok(()), |identity| self.give_to(identity))?;
         if let Some(end) = end {
             end.write(self)?;
         }
         let mut text = serde_json::to_vec(accepted)?;
         text.push(b'\n');
         self.write("accepted.json", &text)
+    }
+
+    /// Makes the folder where it runs this user's. Others do not come there, whatever permissions the task gives it: a program
+    /// in it that runs as its owner is of use to nobody else.
+    pub fn give_to(&self, Identity { uid, gid, .. }: &Identity) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(*uid), Gid::from_raw(*gid));
+        if self.work().metadata()?.uid() == uid.as_raw() {
+            return Ok(());
+        }
+        rustix::fs::chown(&self.0, None, Some(gid))?;
+        fs::set_permissions(&self.0, fs::Permissions::from_mode(0o710))?;
+        Ok(rustix::fs::chown(self.work(), Some(uid), Some(gid))?)
     }
 
     /// None of an attempt that was not accepted to the end, which is that of the line.
@@ -377,7 +383,7 @@ mod tests {
         };
         folder.accept(&accepted("a"), None, Some(&own)).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(folder.path()), mode(&folder.work())), (0o711, 0o700));
+        assert_eq!((mode(folder.path()), mode(&folder.work())), (0o700, 0o700), "it is its own already");
         assert_eq!(mode(&folder.file("accepted.json")), 0o600);
     }
 

@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estimand_api::task::{TaskAssignment, TaskWork};
-use estimand_exec::{CgroupMode, Privileges};
+use estimand_exec::{Capabilities, CgroupMode};
 use estimand_runtime::files::{write_atomically, write_whole};
 use estimand_runtime::{Clock, Rounds, Stop};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
@@ -45,6 +45,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::reserve::Reserve;
+use crate::runners::{Runner, Runners};
 use attempt::{Attempt, Mark, Progress};
 use folder::{Accepted, AttemptFolder};
 use keeper::{Hearing, NewsKind};
@@ -53,7 +54,7 @@ use lease::{LeaseLength, Leases};
 pub use carrying::{ClientAt, client_options as file_client_options};
 pub use keeper::keep_tasks;
 pub use lease::boot_clock;
-pub use order::Terms;
+pub use order::{MAX_PROCESSES, TaskDefaults, Terms};
 
 /// How many attempts that are gone are remembered, so that a late word of a former manager does not bring one back.
 const MAX_FORMER: usize = 4096;
@@ -69,7 +70,10 @@ pub struct TaskOptions {
     pub reserve: Reserve,
     /// The most that the inputs of a task may have, and so its outputs.
     pub max_file_bytes: u64,
-    pub privileges: Privileges,
+    /// The users of this machine as whom they run.
+    pub runners: Runners,
+    /// The capabilities of the agent that they keep.
+    pub keep: Capabilities,
     pub cgroups: CgroupMode,
     /// How a launcher is started,
     pub launcher: (PathBuf, Vec<OsString>),
@@ -80,6 +84,14 @@ pub struct TaskOptions {
     /// Where values are read.
     pub server: watch::Receiver<String>,
     pub clock: Arc<dyn Clock>,
+}
+
+impl TaskOptions {
+    /// The user of this machine as whom a task runs, or why it does not run here.
+    fn runner(&self, assignment: &TaskAssignment) -> Result<Option<Runner>, String> {
+        let has_image = assignment.work.supported().is_ok_and(|work| work.image.is_some());
+        self.runners.of(assignment.user.as_deref(), has_image)
+    }
 }
 
 /// The tasks of a node.
@@ -128,7 +140,8 @@ impl Tasks {
         for folder in AttemptFolder::all(&options.folder)? {
             match folder.accepted() {
                 Ok(Some(accepted)) => {
-                    attempts.insert(folder.name(), Arc::new(Attempt::found(folder, accepted)));
+                    let runner = options.runner(&accepted.assignment);
+                    attempts.insert(folder.name(), Arc::new(Attempt::found(folder, accepted).run_by(runner)));
                 }
                 // The agent died before it had accepted it.
                 Ok(None) => drop(folder.remove()?),
@@ -330,6 +343,7 @@ fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
             let assignment = TaskAssignment {
                 id,
                 attempt,
+                user: None,
                 leased: false,
                 lease_ms: None,
                 stop: false,

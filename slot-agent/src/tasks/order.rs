@@ -13,11 +13,12 @@ use super::folder::AttemptFolder;
 use crate::allow::{Allow, SEARCH_PATH};
 use crate::allow_env::AllowEnv;
 use crate::containers::{ContainerOrder, ContainerTerms, FOLDER_VARIABLE, Place};
+use crate::runners::Runner;
 
 /// Variables of this beginning tell a task about itself, and nothing else reads them.
 const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
 /// A task may well be a whole program with its helpers; this only holds up a fork bomb.
-const MAX_PROCESSES: u64 = 16_384;
+pub const MAX_PROCESSES: u64 = 16_384;
 /// A longer order goes by way of the folder: the agent waits for no keeper that does not read.
 const MAX_LINE: usize = 4096;
 /// How much of a log that was not delivered is kept on disk.
@@ -99,23 +100,33 @@ pub struct ProcessOrder {
     pub limits: Limits,
 }
 
+/// The limits of tasks that say nothing of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TaskDefaults {
+    /// Bytes; none: no bound.
+    pub memory: Option<u64>,
+    /// With their threads; none: [`MAX_PROCESSES`].
+    pub processes: Option<u64>,
+}
+
 /// The rights and means that an agent gives its tasks.
 #[derive(Debug)]
 pub struct Terms {
     pub allow: Allow,
     pub allow_env: AllowEnv,
     pub node: NodeName,
-    /// The name of the user that they run as, if that is chosen and has a name.
-    pub user: Option<String>,
+    /// The limits of those that say nothing of them.
+    pub defaults: TaskDefaults,
     /// None: no containers run here.
     pub containers: Option<ContainerTerms>,
 }
 
 impl Terms {
-    /// The program or container of a task, or why it does not run here.
+    /// The program or container of a task, or why it does not run here. It runs as this user, if not as the agent.
     pub fn run_order(
         &self,
         assignment: &TaskAssignment,
+        runner: Option<&Runner>,
         folder: &AttemptFolder,
         server: &str,
     ) -> Result<RunOrder, String> {
@@ -127,8 +138,9 @@ impl Terms {
         }
         match (&work.image, &self.containers) {
             (Some(image), Some(containers)) => {
-                let mut order =
-                    containers.order(assignment, work, image, (&self.node, server), MAX_PROCESSES)?;
+                let limits = self.limits(work);
+                let mut order = containers.order(assignment, work, image, (&self.node, server), &limits)?;
+                order.user = runner.map(|runner| runner.identity.clone());
                 if work.has_files() {
                     order.give_task_folder(&folder.work())?;
                 }
@@ -137,7 +149,7 @@ impl Terms {
             (Some(image), None) => Err(format!(
                 "it is to run in a container of `{image}`, and the agent on this node runs none; `--docker` lets it"
             )),
-            (None, _) => Ok(RunOrder::Process(self.process(assignment, work, folder, server)?)),
+            (None, _) => Ok(RunOrder::Process(self.process(assignment, work, runner, folder, server)?)),
         }
     }
 
@@ -145,6 +157,7 @@ impl Terms {
         &self,
         assignment: &TaskAssignment,
         work: &TaskWork,
+        runner: Option<&Runner>,
         folder: &AttemptFolder,
         server: &str,
     ) -> Result<ProcessOrder, String> {
@@ -158,7 +171,7 @@ impl Terms {
             .check(word, given.filter(|name| !name.starts_with(OWN_VARIABLES)))
             .map_err(|error| error.to_string())?;
         let program = self.allow.resolve(word).map_err(|error| error.to_string())?;
-        let mut env = self.variables(assignment, &work.environment, folder, server);
+        let mut env = self.variables(assignment, runner, &work.environment, folder, server);
         if work.has_files() {
             env.push((FOLDER_VARIABLE.to_owned(), folder.work().display().to_string()));
         }
@@ -168,13 +181,17 @@ impl Terms {
             env,
             dir: work.directory.as_ref().map_or_else(|| folder.work(), PathBuf::from),
             timeout_ms: work.timeout_ms,
-            limits: Limits {
-                memory: work.memory,
-                cpu: work.cpu.map(|thousandths| thousandths as f64 / 1e3),
-                processes: Some(MAX_PROCESSES),
-                open_files: None,
-            },
+            limits: self.limits(work),
         })
+    }
+
+    fn limits(&self, work: &TaskWork) -> Limits {
+        Limits {
+            memory: work.memory.or(self.defaults.memory),
+            cpu: work.cpu.map(|thousandths| thousandths as f64 / 1e3),
+            processes: Some(self.defaults.processes.unwrap_or(MAX_PROCESSES)),
+            open_files: None,
+        }
     }
 
     /// `PATH`, `LANG`, `HOME` and `TMPDIR` (its own folder), `USER` and `LOGNAME`, `ESTIMAND_SERVER` (where values are
@@ -182,6 +199,7 @@ impl Terms {
     fn variables(
         &self,
         assignment: &TaskAssignment,
+        runner: Option<&Runner>,
         given: &BTreeMap<String, String>,
         folder: &AttemptFolder,
         server: &str,
@@ -197,7 +215,7 @@ impl Terms {
             ("ESTIMAND_TASK_ID", assignment.id.clone()),
             ("ESTIMAND_TASK_ATTEMPT", assignment.attempt.to_string()),
         ]);
-        if let Some(user) = &self.user {
+        if let Some(user) = runner.and_then(|runner| runner.name.as_ref()) {
             all.extend(["USER", "LOGNAME"].map(|name| (name, user.clone())));
         }
         all.extend(given.iter().map(|(name, value)| (name.as_str(), value.clone())));
@@ -229,6 +247,7 @@ mod tests {
     use std::path::Path;
 
     use estimand_api::task::TaskVolume;
+    use estimand_exec::Identity;
 
     use super::*;
 
@@ -238,15 +257,20 @@ mod tests {
             allow,
             allow_env: AllowEnv::Names(Vec::new()),
             node,
-            user: Some("u".into()),
+            defaults: TaskDefaults::default(),
             containers: None,
         }
+    }
+
+    fn runner() -> Runner {
+        Runner { identity: Identity { uid: 7, gid: 8, groups: Vec::new() }, name: Some("u".into()) }
     }
 
     fn order(terms: &Terms, work: TaskWork) -> Result<ProcessOrder, String> {
         let assignment = TaskAssignment {
             id: "t".into(),
             attempt: 2,
+            user: None,
             leased: false,
             lease_ms: None,
             stop: false,
@@ -255,7 +279,7 @@ mod tests {
             work: work.into(),
         };
         let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);
-        match terms.run_order(&assignment, &folder, "http://h:1/")? {
+        match terms.run_order(&assignment, Some(&runner()), &folder, "http://h:1/")? {
             RunOrder::Process(order) => Ok(order),
             RunOrder::Container(order) => Err(format!("{order:?}")),
         }
@@ -333,7 +357,7 @@ mod tests {
         )
         .unwrap();
         let folder = AttemptFolder::new(Path::new("/data"), "t", 1);
-        let reason = all.run_order(&unknown, &folder, "").unwrap_err();
+        let reason = all.run_order(&unknown, None, &folder, "").unwrap_err();
         assert!(reason.contains("does not know all") && reason.contains("sandbox"), "{reason}");
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estimand_exec::Detached;
+use estimand_exec::{Detached, Identity, Privileges};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use tokio::time::Instant;
@@ -40,6 +40,8 @@ const MAX_LOG: u64 = 1 << 20;
 pub struct KeeperProcess {
     process: Detached,
     pipe: PathBuf,
+    /// The user as whom it has tasks run, if not as the agent. It keeps no others.
+    identity: Option<Identity>,
     /// It has begun an attempt.
     pub is_proven: bool,
     idle_since: Instant,
@@ -55,18 +57,18 @@ pub struct Pool {
 }
 
 impl KeeperProcess {
-    /// Starts one.
-    pub fn start(options: &TaskOptions) -> io::Result<Self> {
+    /// Starts one for tasks of this user of the machine.
+    pub fn start(options: &TaskOptions, identity: Option<&Identity>) -> io::Result<Self> {
         let pipe = options.folder.join(format!("{PREFIX}{:016x}", fastrand::u64(..)));
         make_pipe(&pipe)?;
-        let started = Self::start_with(options, &pipe);
+        let started = Self::start_with(options, identity, &pipe);
         if started.is_err() {
             let _ = fs::remove_file(&pipe);
         }
         started
     }
 
-    fn start_with(options: &TaskOptions, pipe: &Path) -> io::Result<Self> {
+    fn start_with(options: &TaskOptions, identity: Option<&Identity>, pipe: &Path) -> io::Result<Self> {
         let args: Vec<OsString> =
             options.keeper.1.iter().cloned().chain([pipe.as_os_str().to_owned()]).collect();
         let errors = log_file(&options.folder.join(LOG))?;
@@ -77,7 +79,7 @@ impl KeeperProcess {
                 args: options.launcher.1.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
                 agent: options.agent.clone(),
                 cgroups: options.cgroups,
-                privileges: options.privileges.clone(),
+                privileges: Privileges { run_as: identity.cloned(), keep: options.keep },
             },
             news: options.folder.join(NEWS_PIPE),
             open_files: options.open_files,
@@ -85,8 +87,8 @@ impl KeeperProcess {
         let mut line = serde_json::to_vec(&order)?;
         line.push(b'\n');
         process.tell(&line)?;
-        let pipe = pipe.to_owned();
-        Ok(KeeperProcess { process, pipe, is_proven: false, idle_since: Instant::now() })
+        let (pipe, identity) = (pipe.to_owned(), identity.cloned());
+        Ok(KeeperProcess { process, pipe, identity, is_proven: false, idle_since: Instant::now() })
     }
 
     /// Gives it an attempt.
@@ -105,9 +107,11 @@ impl KeeperProcess {
 }
 
 impl Pool {
-    /// One that has nothing to keep.
-    pub fn take(&mut self) -> Option<KeeperProcess> {
-        while let Some(mut keeper) = self.idle.pop() {
+    /// One that has nothing to keep, for a task of this user of the machine.
+    pub fn take(&mut self, identity: Option<&Identity>) -> Option<KeeperProcess> {
+        let is_fit = |keeper: &KeeperProcess| keeper.identity.as_ref() == identity;
+        while let Some(place) = self.idle.iter().rposition(is_fit) {
+            let mut keeper = self.idle.remove(place);
             if !keeper.has_ended() {
                 return Some(keeper);
             }
@@ -128,7 +132,12 @@ impl Pool {
 
     /// A new one for an attempt that waits, beside so many that keep something. None while those come back soon: then a start
     /// costs more than it saves.
-    pub fn start(&mut self, options: &TaskOptions, busy: usize) -> io::Result<Option<KeeperProcess>> {
+    pub fn start(
+        &mut self,
+        options: &TaskOptions,
+        identity: Option<&Identity>,
+        busy: usize,
+    ) -> io::Result<Option<KeeperProcess>> {
         let is_past = |at: Option<Instant>, span| at.is_none_or(|at: Instant| at.elapsed() >= span);
         let has_use = busy < at_once()
             || is_past(self.came_back, COMES_BACK_WITHIN)
@@ -137,7 +146,7 @@ impl Pool {
             return Ok(None);
         }
         self.started = Some(Instant::now());
-        KeeperProcess::start(options).map(Some)
+        KeeperProcess::start(options, identity).map(Some)
     }
 
     /// When it should be asked again for one that it did not start.

@@ -150,6 +150,7 @@ fn are_alike(one: &[Node], other: &[Node]) -> bool {
             &one.label_sources,
             one.facts.cores,
             one.facts.memory,
+            one.facts.users_tasks,
         ) == (
             &other.node_name,
             other.state,
@@ -159,6 +160,7 @@ fn are_alike(one: &[Node], other: &[Node]) -> bool {
             &other.label_sources,
             other.facts.cores,
             other.facts.memory,
+            other.facts.users_tasks,
         )
     };
     one.len() == other.len() && one.iter().zip(other).all(alike)

@@ -20,6 +20,8 @@ pub struct NodeView {
     pub labels: LabelMap,
     /// Those of them that the node cannot say otherwise.
     pub bound_labels: LabelMap,
+    /// It runs no processes of users' tasks.
+    pub refuses_users: bool,
     /// Processor time in thousandths.
     pub cpu: u64,
     pub pressure: NodePressure,
@@ -104,6 +106,7 @@ impl Cluster {
                 name: name.into(),
                 labels,
                 bound_labels: LabelMap::new(),
+                refuses_users: false,
                 cpu,
                 pressure: NodePressure::default(),
                 tasks: 0,

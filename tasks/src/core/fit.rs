@@ -23,6 +23,8 @@ pub enum Misfit {
     },
     /// No such node runs containers.
     NoContainers,
+    /// No such node runs processes of users.
+    NoUsers,
     /// No such node has that much of one resource.
     TooMuch {
         resource: Resource,
@@ -50,6 +52,11 @@ impl fmt::Display for Misfit {
             Misfit::NoContainers => f.write_str(
                 "needs a node that runs containers; none of those that it may be on does: their agents need `--docker`",
             ),
+            Misfit::NoUsers => f.write_str(
+                "is the task of a user and needs a node that runs those; each of those that it may be on would run it as its \
+                 agent, whose files and token it could read: their agents need `--run-as USER`, or an operator's word that it \
+                 may be so (`--allow-users-as-agent`); a task with an image needs neither",
+            ),
             Misfit::TooMuch { resource, asked, most } => {
                 let [asked, most] =
                     [asked, most].map(|amount| resources::amount(resource.as_str(), *amount));
@@ -74,7 +81,7 @@ pub fn misfit(cluster: &Cluster, request: &Request) -> Option<Misfit> {
         let claimed = cluster.nodes().any(|node| request.nodes.matches(&node.labels));
         let nodes = request.nodes.to_string();
         if cluster.nodes().any(|node| request.means_labels_of(node)) {
-            return Some(Misfit::NoContainers);
+            return Some(if request.has_image { Misfit::NoContainers } else { Misfit::NoUsers });
         }
         return Some(match (none, claimed) {
             (true, _) => Misfit::NoNodes,

@@ -31,7 +31,7 @@ pub struct NoRoom {
     pub asked: Amounts,
     /// The resource of which no node has enough, and the node that has most; none: each is there, and nowhere all of them.
     pub short: Option<Short>,
-    /// Its labels and its image leave it so many nodes, and another one would have room; none: that is not the cause.
+    /// Its labels, its image and its user leave it so many nodes, and another one would have room; none: that is not the cause.
     pub narrowed: Option<Narrowed>,
     /// The node that is kept for it.
     pub kept: Option<Arc<str>>,
@@ -53,6 +53,7 @@ pub struct Narrowed {
     /// The labels that it asks for, if it does.
     pub labels: String,
     pub has_image: bool,
+    pub has_user: bool,
 }
 
 /// The obstacle in the way of a task with this rank and request; none: the next pass places it, or the last one did.
@@ -118,7 +119,7 @@ fn short(cluster: &Cluster, request: &Request, up: &[&NodeView]) -> Option<Short
     })
 }
 
-/// The labels, or the image, without which there would be room.
+/// The labels, the image or the user, without which there would be room.
 fn narrowed(cluster: &Cluster, request: &Request) -> Option<Narrowed> {
     let mut others = cluster.nodes().filter(|node| !request.means(node));
     let has_room =
@@ -127,6 +128,7 @@ fn narrowed(cluster: &Cluster, request: &Request) -> Option<Narrowed> {
         nodes: cluster.nodes().filter(|node| request.means(node)).count(),
         labels: request.nodes.to_string(),
         has_image: request.has_image,
+        has_user: request.has_user,
     })
 }
 
@@ -193,10 +195,11 @@ impl std::fmt::Display for NoRoom {
                 write!(f, "{}, and no node has all of that free", parts.join(", "))?;
             }
         }
-        if let Some(Narrowed { nodes, labels, has_image }) = &self.narrowed {
+        if let Some(Narrowed { nodes, labels, has_image, has_user }) = &self.narrowed {
             let labels = (!labels.is_empty()).then(|| format!("with the labels `{labels}`"));
             let engine = has_image.then(|| "with an engine for containers".to_owned());
-            let which: Vec<String> = labels.into_iter().chain(engine).collect();
+            let user = (*has_user && !*has_image).then(|| "that run tasks of users".to_owned());
+            let which: Vec<String> = labels.into_iter().chain(engine).chain(user).collect();
             let noun = if *nodes == 1 { "node" } else { "nodes" };
             write!(f, "; there are others, but it may only be on {nodes} {noun} {}", which.join(" and "))?;
         }

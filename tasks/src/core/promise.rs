@@ -115,6 +115,8 @@ pub struct Offer {
     pub standing: Standing,
     /// It runs tasks with an image.
     pub runs_containers: bool,
+    /// It runs no processes of users' tasks.
+    pub refuses_users: bool,
 }
 
 /// A change of promises and of the ledger under them, with one revision.

@@ -25,10 +25,12 @@ pub struct Request {
     pub needs_bound_labels: bool,
     /// It runs in a container, which not every node has.
     pub has_image: bool,
+    /// It is the task of a user, whose processes not every node runs.
+    pub has_user: bool,
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, (bool, bool));
+pub type RequestKey = (Shape, String, Policy, [bool; 3]);
 
 impl Request {
     pub fn new(ledger: &mut Ledger, amounts: Amounts, nodes: Selector, policy: Policy) -> Request {
@@ -36,7 +38,17 @@ impl Request {
         let weight = if cpu == 0 { ONE_PROCESSOR } else { cpu };
         let shape = ledger.shape(&amounts);
         let asks = amounts.iter().any(|(resource, _)| resource.as_str() != PLACES);
-        Request { shape, amounts, nodes, policy, asks, weight, needs_bound_labels: false, has_image: false }
+        Request {
+            shape,
+            amounts,
+            nodes,
+            policy,
+            asks,
+            weight,
+            needs_bound_labels: false,
+            has_image: false,
+            has_user: false,
+        }
     }
 
     #[must_use]
@@ -49,19 +61,32 @@ impl Request {
         Request { has_image, ..self }
     }
 
+    #[must_use]
+    pub fn with_user(self, has_user: bool) -> Request {
+        Request { has_user, ..self }
+    }
+
     /// Each node will do that has room.
     pub fn is_for_all_nodes(&self) -> bool {
-        self.nodes.is_empty() && !self.has_image
+        self.nodes.is_empty() && !self.has_image && !self.has_user
     }
 
     pub fn key(&self) -> RequestKey {
-        let marks = (self.needs_bound_labels, self.has_image);
+        let marks = [self.needs_bound_labels, self.has_image, self.has_user];
         (self.shape.clone(), self.nodes.to_string(), self.policy, marks)
     }
 
-    /// The node's labels are those that it asks for, and the node runs containers if it asks for one.
+    /// The node's labels are those that it asks for, and the node runs such tasks.
     pub fn means(&self, node: &NodeView) -> bool {
-        self.means_labels_of(node) && (!self.has_image || node.labels.contains_key(CONTAINERS_LABEL))
+        self.means_labels_of(node) && self.is_run_by(node)
+    }
+
+    /// The node runs containers if it asks for one, and else processes of users if it has one.
+    pub fn is_run_by(&self, node: &NodeView) -> bool {
+        match self.has_image {
+            true => node.labels.contains_key(CONTAINERS_LABEL),
+            false => !self.has_user || !node.refuses_users,
+        }
     }
 
     /// The node's labels are those that it asks for, and so are its bound ones alone where that counts: a task for `!edge` is

@@ -24,13 +24,14 @@ pub struct Term {
 }
 
 impl Term {
-    /// The term of a task with or without an image. Nodes that are not known count as fitting.
-    pub fn new(promise: &Promise, nodes: &[Offer], has_image: bool) -> Term {
-        let runs = |unit: &String| {
-            let node = nodes.iter().find(|node| node.name == *unit);
-            node.is_none_or(|node| node.runs_containers)
+    /// The term of a task with or without an image and a user. Nodes that are not known count as fitting.
+    pub fn new(promise: &Promise, nodes: &[Offer], has_image: bool, has_user: bool) -> Term {
+        let runs = |node: &Offer| match has_image {
+            true => node.runs_containers,
+            false => !has_user || !node.refuses_users,
         };
-        let fits = !has_image || promise.units.iter().any(runs);
+        let is_run = |unit: &String| nodes.iter().find(|node| node.name == *unit).is_none_or(runs);
+        let fits = !(has_image || has_user) || promise.units.iter().any(is_run);
         Term { window: promise.from.saturating_mul(1_000)..promise.until.saturating_mul(1_000), fits }
     }
 }

@@ -222,6 +222,33 @@ fn a_container_is_placed_only_where_containers_run() {
 }
 
 #[test]
+fn a_process_of_a_user_is_placed_only_where_an_agent_runs_those() {
+    let mut cluster = cluster(&[8, 8]);
+    let refuse = |cluster: &mut Cluster, node: &str, refuses: bool| {
+        let id = cluster.ledger.node(node).unwrap();
+        cluster.node_mut(id).unwrap().refuses_users = refuses;
+    };
+    refuse(&mut cluster, "n0", true);
+    refuse(&mut cluster, "n1", true);
+    let process = request(&mut cluster, 8000, Policy::Queue).with_user(true);
+    let said = misfit(&cluster, &process).unwrap().to_string();
+    assert!(said.contains("task of a user") && said.contains("`--run-as USER`"), "{said}");
+    // A container has nothing of the agent's.
+    let container = process.clone().with_image(true);
+    assert!(misfit(&cluster, &container).unwrap().to_string().contains("runs containers"));
+    let of_operators = request(&mut cluster, 8000, Policy::Queue);
+    assert_eq!(misfit(&cluster, &of_operators), None);
+    let mut queue = Queue::default();
+    (0..3).for_each(|task| queue.push(TaskNumber(task), 0, 0, &process));
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), []);
+    refuse(&mut cluster, "n1", false);
+    assert_eq!(misfit(&cluster, &process), None);
+    let mut anew = Queue::default();
+    (0..3).for_each(|task| anew.push(TaskNumber(task), 0, 0, &process));
+    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, 0, 1)), [(0, "n1")], "the others wait");
+}
+
+#[test]
 fn a_task_that_fits_nowhere_is_told_why() {
     let mut cluster = cluster(&[2, 8]);
     let (mut check, mut nodes) = (Vec::new(), LabelMap::new());

@@ -232,6 +232,7 @@ impl Simulated {
                 version: "0.1.0".to_owned(),
                 containment: "cgroup v2".to_owned(),
                 allow: vec!["/opt/collectors".to_owned()],
+                users_tasks: None,
             },
             delivery: Delivery { delivered: follows.delivered, ..Delivery::default() },
             applied: follows.revision,

@@ -12,7 +12,7 @@ use estimand_api::names::NodeName;
 use estimand_client::Credentials;
 use estimand_runtime::SystemClock;
 use estimand_slot_agent::{
-    Agent, AgentOptions, Allow, AllowEnv, Bounds, Capabilities, Reserve, UploadPolicy,
+    Agent, AgentOptions, Allow, AllowEnv, Bounds, Capabilities, Reserve, TaskDefaults, UploadPolicy,
 };
 
 /// The first argument with which this program is the launcher of such an agent.
@@ -72,6 +72,9 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         allow: Allow::Everything,
         docker: None,
         run_as: None,
+        run_as_range: None,
+        allow_users_as_agent: true,
+        task_defaults: TaskDefaults::default(),
         keep: Capabilities::NONE,
         data_dir: args.data_dir,
         slots_dir: None,

@@ -95,6 +95,12 @@ pub fn moment(text: &str) -> Result<String, String> {
     }
 }
 
+/// A number of bytes, from a mebibyte on.
+pub fn size(text: &str) -> Result<u64, String> {
+    estimand_api::size::read(&serde_json::Value::from(text), 1 << 20, 1 << 50)
+        .map_err(|wrong| format!("it {wrong}: a size from 1MiB on, such as 2GiB"))
+}
+
 /// Reads JSON.
 pub fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))

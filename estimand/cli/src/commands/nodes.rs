@@ -251,6 +251,7 @@ mod tests {
                 version: "0.1.0".to_owned(),
                 containment: "cgroup v2".to_owned(),
                 allow: vec!["/opt/a".to_owned(), "/opt/b".to_owned()],
+                users_tasks: None,
             },
             last_heartbeat: now() - TimeDelta::milliseconds(1_250),
             known_since: now() - TimeDelta::days(3),

@@ -121,6 +121,7 @@ impl World {
             argv,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
             dir: "/tmp".into(),
+            dir_rights: DirRights::Run,
             stdin: Stdin::Null,
             cell,
             until: None,

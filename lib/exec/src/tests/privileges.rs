@@ -130,6 +130,32 @@ async fn root_without_capabilities_cannot_look_into_the_launcher() {
     world.end().await;
 }
 
+/// The agent's own folder may lie behind a closed one. A directory that somebody else chose is entered as the run itself
+/// would enter it: as another user, and as root without capabilities.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chosen_directory_is_entered_with_the_rights_of_the_run() {
+    if !is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (closed, open) = (place.path().join("closed"), place.path().join("closed/open"));
+    fs::create_dir_all(&open).unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(&closed, Some(STRANGER + 9), None).unwrap();
+    fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
+    for privileges in [stranger(), Privileges::default()] {
+        let world = world(CgroupMode::Best, privileges).await;
+        let cell = world.cell().await;
+        let spec = |dir_rights| RunSpec { dir: open.clone(), dir_rights, ..world.shell("pwd", &cell) };
+        let error = world.sh_error(spec(DirRights::Run)).await.to_string();
+        assert!(error.contains("cannot change to the directory"), "{error}");
+        let own = world.capture(spec(DirRights::Agent), &ample()).await;
+        assert_eq!(text(&own.stdout).trim(), open.to_str().unwrap());
+        world.launcher.close_cell(cell).await;
+        world.end().await;
+    }
+}
+
 /// A file that makes its caller root, outside of the launcher.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_setuid_program_is_an_ordinary_one() {

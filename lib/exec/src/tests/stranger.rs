@@ -40,6 +40,7 @@ fn nonsense_is_refused_and_nothing_breaks() {
             source: ProgramSource::Path,
             until: None,
             directory: c"/".into(),
+            dir_rights: DirRights::Run,
             program: c"/bin/true".into(),
             arguments: vec![c"x".into()],
             variables: vec![],

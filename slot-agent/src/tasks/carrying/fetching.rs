@@ -21,6 +21,9 @@ use super::{CarryError, INPUTS_ARE_HERE, PIECE, is_wanted, storing};
 pub async fn fetch(way: &mut Way) -> Result<(), CarryError> {
     let Some(work) = way.attempt.work() else { return Ok(()) };
     let inputs = work.inputs.clone();
+    if let Err(reason) = way.attempt.runner.clone() {
+        return end(way, TaskEnding::NotStarted(reason)).await;
+    }
     way.blocking(|tasks, attempt| {
         if attempt.folder.instant("preparing").is_none() {
             attempt.folder.write_instant("preparing", tasks.now_micros())?;
@@ -121,7 +124,7 @@ async fn fetch_one(
     }
     let size = entry.size;
     let is_right = way
-        .blocking(move |tasks, attempt| {
+        .blocking(move |_, attempt| {
             let part = part(attempt, place, digest);
             if storing::digest(&mut File::open(&part)?, size)?.0 != digest {
                 // It was changed at the file service meanwhile: another digest is asked for.
@@ -129,7 +132,7 @@ async fn fetch_one(
                 return Ok(false);
             }
             let folder = WorkFolder::open(&attempt.folder.work())?;
-            folder.put(&part, &input.place, &attempt.owner(tasks))?;
+            folder.put(&part, &input.place, &attempt.owner())?;
             io::Result::Ok(true)
         })
         .await??;

@@ -143,9 +143,9 @@ impl Attempt {
     }
 
     /// The owner of what lies in its folder.
-    fn owner(&self, tasks: &Tasks) -> Owner {
+    fn owner(&self) -> Owner {
         let is_container = self.work().is_some_and(|work| work.image.is_some());
-        match &tasks.options.privileges.run_as {
+        match self.identity() {
             Some(identity) => Owner::Other(identity.clone()),
             None if is_container => Owner::Anybody,
             None => Owner::Agent,

@@ -124,7 +124,7 @@ fn look_at(tasks: &Tasks, attempt: &Attempt, path: &str, left: u64) -> Result<(F
     let mut file = folder.file(path).map_err(unreadable)?;
     let data = file.metadata().map_err(unreadable)?;
     // A further name of somebody else's file: what the task may not read, it does not get this way either.
-    let foreign = match attempt.owner(tasks) {
+    let foreign = match attempt.owner() {
         Owner::Other(identity) => data.uid() != identity.uid,
         Owner::Agent => data.uid() != rustix::process::geteuid().as_raw(),
         // The names in a container are all of its own files.

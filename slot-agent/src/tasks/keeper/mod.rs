@@ -28,7 +28,9 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::task::TaskEnding;
-use estimand_exec::{Cell, LaunchError, Launcher, LauncherOptions, Limits, Precedence, RunSpec, Stdin};
+use estimand_exec::{
+    Cell, DirRights, LaunchError, Launcher, LauncherOptions, Limits, Precedence, RunSpec, Stdin,
+};
 use estimand_runtime::BackOff;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
@@ -239,12 +241,15 @@ impl Keeper {
             say(format_args!("not held here: {limit}"));
         }
         let timeout = order.timeout_ms.map(Duration::from_millis);
+        // Another directory was chosen by the task.
+        let is_own = order.dir == attempt.folder.work();
         let spec = RunSpec {
             program: order.program,
             file: None,
             argv: order.argv,
             env: order.env,
             dir: order.dir,
+            dir_rights: if is_own { DirRights::Agent } else { DirRights::Run },
             stdin: Stdin::Null,
             cell,
             until: None,

@@ -81,6 +81,7 @@ impl Round<'_> {
             // The inputs of one may end it.
             let is_new = !attempt.has_files();
             self.state.keepers.insert(name.clone(), Keeper { is_new, ..Keeper::new(None) });
+            self.expect_leavings(&attempt);
             self.tasks.tell_soon(&name);
             let (awaits_inputs, has_port) = (attempt.awaits_inputs(), attempt.has_port());
             lock(&self.tasks.attempts).insert(name.clone(), attempt);
@@ -111,8 +112,11 @@ impl Round<'_> {
         let accepted =
             Accepted { assignment: assignment.clone(), at: self.tasks.now_micros(), boot: boot_id() };
         let end = assignment.end.as_ref().map(|end| WindowEnd::new(end, at));
-        folder.accept(&accepted, end.as_ref(), options.privileges.run_as.as_ref())?;
-        let attempt = Attempt::new(folder, accepted, end);
+        options.runners.prepare(assignment.user.as_deref())?;
+        let runner = options.runner(assignment);
+        let identity = runner.as_ref().ok().and_then(Option::as_ref).map(|runner| &runner.identity);
+        folder.accept(&accepted, end.as_ref(), identity)?;
+        let attempt = Attempt::new(folder, accepted, end).run_by(runner);
         if assignment.stop {
             attempt.tell_to_end(Mark::Stop, false)?;
         }

@@ -5,9 +5,10 @@
 
 mod assignment;
 mod keeper;
+mod leavings;
 mod step;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use super::record::End;
 use super::tunneling::give_port;
 use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lease_lengths, lock};
 use keeper::Keeper;
+use leavings::Leavings;
 use step::{Look, Step, Unbegun, step};
 
 impl Tasks {
@@ -47,13 +49,17 @@ struct Keeping {
 struct State {
     keepers: HashMap<String, Keeper>,
     pool: Pool,
-    /// The attempts that wait for a keeper, by when they were accepted.
-    waiting: BTreeSet<(i64, String)>,
+    /// The attempts that wait for a keeper of their user's, by when they were accepted.
+    waiting: BTreeMap<RunnerKey, BTreeSet<(i64, String)>>,
     /// The assignment that was followed, to its end.
     followed: Option<Arc<Assigned>>,
     /// When all attempts were looked at last.
     looked_at: Option<Instant>,
+    leavings: Leavings,
 }
+
+/// The number of the user of this machine as whom a task runs; none: as the agent.
+type RunnerKey = Option<u32>;
 
 impl Work for Keeping {
     type Error = Infallible;
@@ -61,14 +67,14 @@ impl Work for Keeping {
     async fn round(&mut self) -> Result<Next, Infallible> {
         let (tasks, state) = (Arc::clone(&self.tasks), self.state.take().unwrap_or_default());
         let round = move || {
-            let mut round = Round { tasks: &tasks, state, no_keeper: false };
+            let mut round = Round { tasks: &tasks, state, no_keeper: BTreeSet::new() };
             round.make();
             round.state
         };
         let (is_idle, waits) = match spawn_blocking(round).await {
             Ok(state) => {
                 let state = self.state.insert(state);
-                (state.pool.is_empty(), !state.waiting.is_empty())
+                (state.pool.is_empty() && state.leavings.is_empty(), !state.waiting.is_empty())
             }
             Err(error) => {
                 tracing::error!(%error, "a look at the tasks here failed");
@@ -86,8 +92,8 @@ impl Work for Keeping {
 struct Round<'a> {
     tasks: &'a Arc<Tasks>,
     state: State,
-    /// All keepers have something to keep, and enough are being started.
-    no_keeper: bool,
+    /// Of these users all keepers have something to keep, and enough are being started.
+    no_keeper: BTreeSet<RunnerKey>,
 }
 
 impl Round<'_> {
@@ -113,15 +119,29 @@ impl Round<'_> {
         } else {
             // Those that leave their keeper go before those that wait for one.
             heard.iter().for_each(|name| self.look_at_named(name));
-            let mut waiting = std::mem::take(&mut self.state.waiting);
-            while !self.no_keeper
-                && let Some((_, name)) = waiting.pop_first()
-            {
-                self.look_at_named(&name);
+            for (runner, waiting) in std::mem::take(&mut self.state.waiting) {
+                self.look_at_waiting(runner, waiting);
             }
-            self.state.waiting.append(&mut waiting);
         }
         self.state.pool.look();
+        self.clear_leavings();
+    }
+
+    fn look_at_waiting(&mut self, runner: RunnerKey, mut waiting: BTreeSet<(i64, String)>) {
+        while !self.no_keeper.contains(&runner)
+            && let Some((_, name)) = waiting.pop_first()
+        {
+            self.look_at_named(&name);
+        }
+        if !waiting.is_empty() {
+            self.state.waiting.entry(runner).or_default().append(&mut waiting);
+        }
+    }
+
+    /// It waits for a keeper.
+    fn wait(&mut self, attempt: &Attempt) {
+        let (accepted, name) = (attempt.accepted.at, attempt.folder.name());
+        self.state.waiting.entry(runner_key(attempt)).or_default().insert((accepted, name));
     }
 
     fn look_at_named(&mut self, name: &str) {
@@ -205,8 +225,8 @@ impl Round<'_> {
         if !begun && attempt.accepted.boot != boot_id() {
             return self.settle(folder, TaskEnding::NodeLost);
         }
-        if self.no_keeper {
-            self.state.waiting.insert((attempt.accepted.at, name));
+        if self.no_keeper.contains(&runner_key(attempt)) {
+            self.wait(attempt);
             return Ok(());
         }
         if !begun {
@@ -222,9 +242,9 @@ impl Round<'_> {
                 Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
             },
         };
-        let Some(mut process) = self.keeper()? else {
-            self.no_keeper = true;
-            self.state.waiting.insert((attempt.accepted.at, name));
+        let Some(mut process) = self.keeper(attempt)? else {
+            self.no_keeper.insert(runner_key(attempt));
+            self.wait(attempt);
             return Ok(());
         };
         let container = match &run {
@@ -239,6 +259,8 @@ impl Round<'_> {
         {
             folder.open_work()?;
         }
+        // The agent before this one may have had another user for it.
+        attempt.identity().map_or(Ok(()), |identity| folder.give_to(identity))?;
         let Some(keeper) = self.state.keepers.get_mut(&name) else { return Ok(()) };
         keeper.is_new = false;
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
@@ -272,8 +294,9 @@ impl Round<'_> {
     }
 
     /// A keeper for an attempt; none while enough of them are being started.
-    fn keeper(&mut self) -> io::Result<Option<KeeperProcess>> {
-        if let Some(process) = self.state.pool.take() {
+    fn keeper(&mut self, attempt: &Attempt) -> io::Result<Option<KeeperProcess>> {
+        let identity = attempt.identity();
+        if let Some(process) = self.state.pool.take(identity) {
             return Ok(Some(process));
         }
         let busy = self.state.keepers.values().filter_map(|keeper| keeper.process.as_ref());
@@ -281,7 +304,7 @@ impl Round<'_> {
             (busy + 1, starting + usize::from(process.is_starting()))
         });
         match starting < at_once() {
-            true => self.state.pool.start(&self.tasks.options, busy),
+            true => self.state.pool.start(&self.tasks.options, identity, busy),
             false => Ok(None),
         }
     }
@@ -324,7 +347,8 @@ impl Tasks {
     fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
         let server = self.options.server.borrow().clone();
         let (assignment, folder) = (&attempt.accepted.assignment, &attempt.folder);
-        let mut order = self.options.terms.run_order(assignment, folder, &server)?;
+        let runner = attempt.runner.as_ref().map_err(Clone::clone)?.as_ref();
+        let mut order = self.options.terms.run_order(assignment, runner, folder, &server)?;
         if let Ok(work) = assignment.work.supported()
             && let Some(port) = give_port(work, folder)?
         {
@@ -332,4 +356,8 @@ impl Tasks {
         }
         Ok(order)
     }
+}
+
+fn runner_key(attempt: &Attempt) -> RunnerKey {
+    attempt.identity().map(|identity| identity.uid)
 }

@@ -22,6 +22,7 @@ fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
     let assignment = TaskAssignment {
         id: "t".into(),
         attempt: 3,
+        user: None,
         leased: false,
         lease_ms: None,
         stop: false,

@@ -41,7 +41,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
         services.data_dir(bench.place.path("reservations")).try_start().map_err(anyhow::Error::msg)?;
     let base = services.base_url();
     let args =
-        ["agent", "--allow-all", "--server", base, "--node", "bench", "--label", SEATS, "--label", TASKS];
+        ["agent", "--allow-all", "--allow-users-as-agent", "--server", base, "--node", "bench", "--label", SEATS, "--label", TASKS];
     let _agent = Agent::start(Estimand::builder(program()?).args(args), "bench")?;
     let http = services.http();
     until_priced(&http)?;

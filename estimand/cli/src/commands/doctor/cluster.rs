@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use estimand_api::names::{DataName, NodeName};
-use estimand_api::node::{Node, NodeState};
+use estimand_api::node::{Node, NodeState, UsersTasks};
 use estimand_api::registration::RegistrationRecord;
 use estimand_api::slot::Instance;
 use estimand_api::task_record::TaskRecord;
@@ -104,6 +104,29 @@ pub fn of_containment(nodes: &[Node], instances: &[Instance]) -> Vec<Finding> {
         }
     }
     or_ok(all, "containment", "every node runs its slots in cgroups, with their limits")
+}
+
+/// Findings about nodes on which tasks of users are not apart from their agents, or not known to be.
+pub fn of_users(nodes: &[Node]) -> Vec<Finding> {
+    let ready: Vec<&Node> = nodes.iter().filter(|node| node.state == NodeState::Ready).collect();
+    let named = |right: fn(Option<UsersTasks>) -> bool| {
+        let some: Vec<&str> = ready
+            .iter()
+            .filter(|node| right(node.facts.users_tasks))
+            .map(|node| node.node_name.as_str())
+            .collect();
+        (!some.is_empty()).then(|| words::some_of(&some, MAX_NAMED))
+    };
+    let mut all = Vec::new();
+    if let Some(nodes) = named(|known| known.is_none()) {
+        let found = format!("agents of before, which may run tasks of users as themselves: {nodes}");
+        all.push(Finding::warning("users", found).remedy("upgrade them (docs/cluster.md)"));
+    }
+    if let Some(nodes) = named(|known| known == Some(UsersTasks::AsAgent)) {
+        let found = format!("tasks of users run as the agent, whose files and token they can read: {nodes}");
+        all.push(Finding::warning("users", found).remedy("estimand agent --run-as USER (docs/tasks.md)"));
+    }
+    all
 }
 
 /// Findings about registrations. A lost node is one cause for all that runs there, and a finding of [`of_nodes`].

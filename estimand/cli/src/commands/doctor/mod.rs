@@ -225,6 +225,7 @@ async fn of_cluster(session: &Session, seen: &[ServiceSeen]) -> Result<Vec<Findi
             all.extend(cluster::of_clocks(nodes));
             let versions = seen.iter().filter_map(ServiceSeen::version).collect();
             all.extend(cluster::of_versions(nodes, &versions));
+            all.extend(cluster::of_users(nodes));
             all.extend(cluster::of_delivery(nodes));
         }
         Err(error) => all.push(Finding::not_checked("nodes", error.to_string())),

@@ -3,7 +3,8 @@
 //! The images are as large as those of MNIST, and drawn here: strokes of seven segments that are moved, slanted, scaled and
 //! blurred at random, under noise. So nothing is downloaded, and each run has the same numbers.
 //!
-//! `train [--epochs N] [--stop FILE]` ends after N epochs, or after the epoch in which FILE is there.
+//! `train [--epochs N] [--layers N] [--stop FILE]` ends after N epochs, or after the epoch in which FILE is there. The network
+//! has one hidden layer, or N of them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ const TO_TEST: usize = 1_000;
 const RATE: f32 = 0.0025;
 const NOISE: f32 = 0.3;
 const EPOCHS: u32 = 10;
+const LAYERS: usize = 1;
 
 /// The segments, from one end to the other, in a square from 0 to 1.
 const SEGMENTS: [[f32; 4]; 7] = [
@@ -107,6 +109,14 @@ impl Layer {
         self.weights.iter().zip(&self.biases).map(|(weights, bias)| sum(weights) + bias).collect()
     }
 
+    /// The errors of the units that gave the inputs. A unit that gave nothing has none.
+    fn errors_before(&self, inputs: &[f32], errors: &[f32]) -> Vec<f32> {
+        let through =
+            |unit: usize| self.weights.iter().zip(errors).map(|(weights, error)| weights[unit] * error).sum();
+        let error = |unit: usize| if inputs[unit] > 0.0 { through(unit) } else { 0.0 };
+        (0..inputs.len()).map(error).collect()
+    }
+
     fn learn(&mut self, inputs: &[f32], errors: &[f32], rate: f32) {
         for ((weights, bias), error) in self.weights.iter_mut().zip(&mut self.biases).zip(errors) {
             let step = rate * error;
@@ -117,35 +127,48 @@ impl Layer {
 }
 
 struct Network {
-    hidden: Layer,
-    last: Layer,
+    /// The hidden ones, then the one with a unit for each digit.
+    layers: Vec<Layer>,
 }
 
 impl Network {
-    /// The outputs of the hidden units, and how likely each digit is.
-    fn look(&self, image: &Image) -> (Vec<f32>, Vec<f32>) {
-        let mut hidden = self.hidden.outputs(&image.pixels);
-        hidden.iter_mut().for_each(|value| *value = value.max(0.0));
-        let mut digits = self.last.outputs(&hidden);
+    fn new(hidden: usize, random: &mut Random) -> Network {
+        let mut units = vec![PIXELS];
+        units.resize(1 + hidden, HIDDEN);
+        units.push(DIGITS);
+        let layers = units.windows(2).map(|pair| Layer::new(pair[0], pair[1], random)).collect();
+        Network { layers }
+    }
+
+    /// The inputs of each layer, and how likely each digit is.
+    fn look(&self, image: &Image) -> (Vec<Vec<f32>>, Vec<f32>) {
+        let mut inputs = Vec::new();
+        let mut digits = image.pixels.to_vec();
+        for layer in &self.layers {
+            if !inputs.is_empty() {
+                digits.iter_mut().for_each(|value| *value = value.max(0.0));
+            }
+            let outputs = layer.outputs(&digits);
+            inputs.push(std::mem::replace(&mut digits, outputs));
+        }
         let most = digits.iter().copied().fold(f32::MIN, f32::max);
         digits.iter_mut().for_each(|value| *value = (*value - most).exp());
         let sum: f32 = digits.iter().sum();
         digits.iter_mut().for_each(|value| *value /= sum);
-        (hidden, digits)
+        (inputs, digits)
     }
 
     /// Learns from an image; how wrong it was.
     fn learn(&mut self, image: &Image, rate: f32) -> f32 {
-        let (hidden, mut errors) = self.look(image);
+        let (inputs, mut errors) = self.look(image);
         let loss = -errors[image.digit].max(f32::MIN_POSITIVE).ln();
         errors[image.digit] -= 1.0;
-        let back = |unit: usize| {
-            let through = self.last.weights.iter().zip(&errors).map(|(weights, error)| weights[unit] * error);
-            if hidden[unit] > 0.0 { through.sum() } else { 0.0 }
-        };
-        let before: Vec<f32> = (0..HIDDEN).map(back).collect();
-        self.last.learn(&hidden, &errors, rate);
-        self.hidden.learn(&image.pixels, &before, rate);
+        for (at, (layer, inputs)) in self.layers.iter_mut().zip(&inputs).enumerate().rev() {
+            // No layer is before the first one.
+            let before = if at > 0 { layer.errors_before(inputs, &errors) } else { Vec::new() };
+            layer.learn(inputs, &errors, rate);
+            errors = before;
+        }
         loss
     }
 
@@ -159,14 +182,11 @@ impl Network {
     }
 }
 
-fn train(epochs: u32, stop: Option<PathBuf>) {
+fn train(epochs: u32, layers: usize, stop: Option<PathBuf>) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut drawn = |count: usize| (0..count).map(|_| draw(&mut random)).collect::<Vec<Image>>();
     let (to_learn, to_test) = (drawn(TO_LEARN), drawn(TO_TEST));
-    let mut network = Network {
-        hidden: Layer::new(PIXELS, HIDDEN, &mut random),
-        last: Layer::new(HIDDEN, DIGITS, &mut random),
-    };
+    let mut network = Network::new(layers, &mut random);
     println!("{TO_LEARN} images to learn from, {TO_TEST} to test with");
     for epoch in 1..=epochs {
         let loss: f32 = to_learn.iter().map(|image| network.learn(image, RATE)).sum();
@@ -180,19 +200,23 @@ fn train(epochs: u32, stop: Option<PathBuf>) {
 }
 
 fn main() -> ExitCode {
-    let (mut epochs, mut stop, mut words) = (EPOCHS, None, std::env::args().skip(1));
+    let mut words = std::env::args().skip(1);
+    let mut epochs = EPOCHS;
+    let mut layers = LAYERS;
+    let mut stop = None;
     while let Some(word) = words.next() {
-        match (word.as_str(), words.next()) {
-            ("--epochs", Some(given)) if given.parse::<u32>().is_ok() => {
-                epochs = given.parse().unwrap_or(EPOCHS)
-            }
-            ("--stop", Some(file)) => stop = Some(PathBuf::from(file)),
+        let value = words.next();
+        let number = value.as_ref().and_then(|value| value.parse::<u32>().ok());
+        match (word.as_str(), number, value) {
+            ("--epochs", Some(given), _) => epochs = given,
+            ("--layers", Some(given), _) => layers = given as usize,
+            ("--stop", _, Some(file)) => stop = Some(PathBuf::from(file)),
             _ => {
-                eprintln!("`{word}` is not known: train [--epochs N] [--stop FILE]");
+                eprintln!("`{word}` is not known: train [--epochs N] [--layers N] [--stop FILE]");
                 return ExitCode::from(2);
             }
         }
     }
-    train(epochs, stop);
+    train(epochs, layers, stop);
     ExitCode::SUCCESS
 }

@@ -1,8 +1,9 @@
 //! Restarts by an operator, and the cuts that every network has, cost no task anything: by default a task goes on for
-//! minutes while nobody hears of its node. By default the story is short; `ESTIMAND_LONG` makes it long.
+//! minutes while nobody hears of its node. By default each story has one round; with `ESTIMAND_LONG` rounds go on for an hour, or
+//! for as many seconds as `ESTIMAND_LEASES_SECONDS` says.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use estimand_testkit::disk::Disk;
 use estimand_testkit::wait::{self, PATIENCE};
@@ -11,11 +12,24 @@ use serde_json::json;
 use crate::plane::Plane;
 
 const TASKS: usize = 6;
+/// The rounds of the long form.
+const LONG: Duration = Duration::from_secs(3_600);
 /// A node that is silent for so long is lost.
 const LOST_AFTER: Duration = Duration::from_secs(6);
 
 fn is_long() -> bool {
     std::env::var_os("ESTIMAND_LONG").is_some()
+}
+
+/// The numbers of the rounds.
+fn rounds(story: &str) -> impl Iterator<Item = usize> {
+    let began = Instant::now();
+    let given = std::env::var("ESTIMAND_LEASES_SECONDS").ok().map(|seconds| seconds.parse().unwrap());
+    let time = if is_long() { given.map_or(LONG, Duration::from_secs) } else { Duration::ZERO };
+    (0..).take_while(move |round| {
+        println!("{story}: {round} rounds in {} s", began.elapsed().as_secs());
+        *round == 0 || began.elapsed() < time
+    })
 }
 
 /// How long something is away: always longer than a lease of slots, up to a minute in the long form.
@@ -67,7 +81,7 @@ impl<'p> Running<'p> {
         }
     }
 
-    /// Ends all, and checks that each was begun once.
+    /// Ends all, and checks that each was begun once, so none was begun anew, and none ran twice.
     #[track_caller]
     fn end(self) {
         self.until_all_go_on();
@@ -75,6 +89,13 @@ impl<'p> Running<'p> {
         for id in &self.ids {
             let task = self.plane.over(id);
             assert_eq!((&task["state"], &task["attempt"]), (&json!("SUCCEEDED"), &json!(1)), "{task}");
+        }
+        self.check_begun();
+    }
+
+    #[track_caller]
+    fn check_begun(&self) {
+        for id in &self.ids {
             let begun = fs::read_to_string(self.plane.folder.path().join(format!("begun-{id}"))).unwrap();
             assert_eq!(begun.lines().count(), 1, "{id} was begun {} times", begun.lines().count());
         }
@@ -85,7 +106,7 @@ impl<'p> Running<'p> {
 fn restarts_and_cuts_end_no_task() {
     let mut plane = Plane::start(&["n1", "n2"]);
     let running = Running::start(&mut plane);
-    for round in 0..if is_long() { 100 } else { 1 } {
+    for round in rounds("restarts and cuts") {
         let agent = round % 2;
         // Services first: a node that they cannot hear of is not lost to them.
         running.plane.services.kill9();
@@ -121,6 +142,7 @@ fn restarts_and_cuts_end_no_task() {
         running.until_all_go_on();
         running.plane.agents[agent].resume();
         running.until_all_are_told();
+        running.check_begun();
     }
     running.end();
 }
@@ -130,11 +152,12 @@ fn a_full_disk_on_the_node_ends_no_task() {
     let disk = Disk::in_memory("32m");
     let mut plane = Plane::on_disk("n1", &disk);
     let running = Running::start(&mut plane);
-    for _ in 0..if is_long() { 20 } else { 1 } {
+    for _ in rounds("full disks") {
         let full = disk.fill();
         wait::pass(away());
         running.until_all_go_on();
         drop(full);
+        running.check_begun();
     }
     running.until_all_are_told();
     running.end();

@@ -51,7 +51,12 @@ pub(crate) async fn until_revoked(
 }
 
 /// The same response, whose body breaks off when the request would be refused: it must not look whole.
-pub(crate) fn cut_off(admission: &dyn Admission, role: Role, req: &HttpRequest, response: HttpResponse) -> HttpResponse {
+pub(crate) fn cut_off(
+    admission: &dyn Admission,
+    role: Role,
+    req: &HttpRequest,
+    response: HttpResponse,
+) -> HttpResponse {
     let is_long = match response.body().size() {
         BodySize::Stream => true,
         BodySize::Sized(size) => size > AT_ONCE,

@@ -92,20 +92,17 @@ impl Reporter {
         let help = "Users that have a token or limits, or keep something";
         out.single("estimand_users", Kind::Gauge, help, all.len() as f64);
         all.truncate(SHOWN_USERS);
-        let families: [(&str, &str, fn(&Share) -> u64); 2] = [
-            ("estimand_share_used", "What a user has, of those who are nearest to a limit", |share| {
-                share.used
-            }),
-            ("estimand_share_limit", "What that user may have", |share| share.limit),
-        ];
-        for (family, help, amount) in families {
+        let mut write = |family: &str, help: &str, amount: fn(&Share) -> u64| {
             out.family(family, Kind::Gauge, help);
             for UserShares { user, shares } in &all {
                 for (kind, share) in shares {
                     out.sample(family, &[("user", user), ("kind", kind)], amount(share) as f64);
                 }
             }
-        }
+        };
+        let used_help = "Amounts that a user has, of those users who are nearest to a limit";
+        write("estimand_share_used", used_help, |share| share.used);
+        write("estimand_share_limit", "Amounts that such a user may have", |share| share.limit);
     }
 }
 

@@ -59,10 +59,11 @@ impl Admission for Gatekeeper {
 async fn answered(sent: &str) -> String {
     let (revoke, revoked) = watch::channel(false);
     let routes = |_| {
-        Routes::new("test")
-            .add(Role::Read, endless, __path_endless)
-            .add(Role::Read, large, __path_large)
-            .add(Role::Write, take, __path_take)
+        Routes::new("test").add(Role::Read, endless, __path_endless).add(Role::Read, large, __path_large).add(
+            Role::Write,
+            take,
+            __path_take,
+        )
     };
     let service = Running::serving(routes, Arc::new(Gatekeeper(revoked)));
     let mut connection = service.connect().await;

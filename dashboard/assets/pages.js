@@ -9,4 +9,5 @@ export const PAGES = [
   { name: "tasks", title: "Tasks", load: () => import("./pages/tasks.js") },
   { name: "jobs", title: "Jobs", load: () => import("./pages/jobs.js") },
   { name: "reservations", title: "Reservations", load: () => import("./pages/reservations.js") },
+  { name: "users", title: "Users", load: () => import("./pages/users.js") },
 ];

@@ -59,6 +59,7 @@ pub const ALL: &[Asset] = assets![
     "pages/registrations.js",
     "pages/reservations.js",
     "pages/tasks.js",
+    "pages/users.js",
     // https://github.com/leeoniya/uPlot, 1.6.32, MIT.
     "vendor/uPlot.LICENSE",
     "vendor/uPlot.iife.min.js",

@@ -10,6 +10,7 @@
 
 pub mod core;
 
+mod arriving;
 mod background;
 mod change;
 mod feed;

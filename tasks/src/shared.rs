@@ -13,6 +13,7 @@ use estimand_client::Client;
 use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
 
+use crate::arriving::Arriving;
 use crate::change::{self, Change, Rejection};
 use crate::core::document::array_member;
 use crate::core::outline::PlanOutline;
@@ -66,6 +67,7 @@ pub struct Shared {
     /// Logs of deleted tasks are to be removed.
     pub removing: Rounds,
     pub open_lines: OpenLogs,
+    pub arriving: Arriving,
     /// Rung after each change, for the requests that wait for one.
     pub bell: watch::Sender<u64>,
     pub figures: Figures,
@@ -109,6 +111,7 @@ impl Shared {
             reading: Rounds::new(),
             removing: Rounds::new(),
             open_lines,
+            arriving: Arriving::default(),
             bell: watch::Sender::new(0),
             figures: Figures::default(),
             feed: Feed::new(),

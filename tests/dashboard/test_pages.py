@@ -22,6 +22,7 @@ PAGES = {
     "#/jobs": "Jobs",
     "#/jobs/pages_job": "pages_job",
     "#/reservations": "Reservations",
+    "#/users": "Users",
 }
 # What any of them may cost.
 MOST_BYTES = 250_000
@@ -63,7 +64,7 @@ class Pages(DashboardCase):
         self.fill_up()
         self.go("#/data/pages_load1", "pages_load1")
         self.page.see("fresh")
-        for place in ("#/tasks", "#/reservations"):
+        for place in ("#/tasks", "#/reservations", "#/users"):
             self.page.go(place)
             self.page.see("needs a token.")
         self.assertEqual(self.page.findings(), [])

@@ -78,7 +78,7 @@ const GROUPS: &[Group] = &[
     Group {
         title: "Administration",
         lines: &[
-            Several(&["token", "pki"], "Tokens; an authority and its certificates"),
+            Several(&["token", "users", "pki"], "Tokens; users' shares; an authority"),
             One("audit"),
             Several(&["completions", "man"], "Complete words in your shell; manual pages"),
         ],

@@ -26,6 +26,7 @@ mod history;
 mod images;
 mod instances;
 mod labels;
+mod limits;
 mod nodes;
 mod openapi;
 mod order;

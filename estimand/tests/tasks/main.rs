@@ -14,6 +14,7 @@ mod ports;
 mod precedence;
 mod pressure;
 mod promises;
+mod shares;
 mod users;
 mod web;
 

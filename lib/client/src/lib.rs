@@ -24,6 +24,7 @@ mod tasks;
 pub mod tls;
 mod tunnels;
 mod uploads;
+mod users;
 mod values;
 mod watch;
 

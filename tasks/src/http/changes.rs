@@ -48,6 +48,7 @@ pub async fn submit(
 ) -> Result<HttpResponse, Failure> {
     let scope = Scope::of(&caller);
     let key = parameters::idempotency_key(&req, scope.longest_key())?.map(|key| scope.key(key));
+    let arriving = service.shared().arriving.take(scope.user(), body.0.len())?;
     let mut document = body.parse(Document::parse).await?;
     scope.claim(&mut document)?;
     if document.has_files() {
@@ -55,7 +56,8 @@ pub async fn submit(
     }
     let (by, published_only) = (caller.to_string(), service.published_only());
     let seen_by = scope.clone();
-    let (named, is_new) = service.change(Submission { document, key, by, published_only, scope }).await?;
+    let submission = Submission { document, arriving, key, by, published_only, scope };
+    let (named, is_new) = service.change(submission).await?;
     let mut response = match is_new {
         true => HttpResponse::Created(),
         false => HttpResponse::Ok(),

@@ -9,6 +9,7 @@ use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::tallied;
 use super::room::{NewTasks, room};
+use crate::arriving::ArrivingDocument;
 use crate::change::{Change, Rejection};
 use crate::core::dependency::{After, Awaited, On};
 use crate::core::document::{Document, array_member};
@@ -21,6 +22,8 @@ use crate::writer::TasksState;
 
 pub struct Submission {
     pub document: Document,
+    /// Until it is decided on the document.
+    pub arriving: ArrivingDocument,
     /// By which the same submission is known when it is sent again.
     pub key: Option<String>,
     pub by: String,

@@ -69,6 +69,11 @@ impl Http {
         self
     }
 
+    /// The token that it shows.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     #[track_caller]
     pub fn get(&self, path: &str) -> Response {
         self.request("GET", path, &[], b"")

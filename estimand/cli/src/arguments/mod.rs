@@ -21,6 +21,7 @@ pub mod registrations;
 pub mod reservations;
 pub mod tasks;
 pub mod top;
+pub mod users;
 
 use access::{AuditArgs, TokenArgs};
 use capacity::CapacityArgs;
@@ -38,6 +39,7 @@ use registrations::{
 use reservations::{CreditsArgs, PriceArgs, ReservationsArgs, ReserveArgs};
 use tasks::{RunTaskArgs, TasksArgs};
 use top::TopArgs;
+use users::UsersArgs;
 
 /// Names the service that client commands speak to.
 const SERVER_VARIABLE: &str = "ESTIMAND_SERVER";
@@ -117,6 +119,8 @@ pub enum ClientCommand {
     Images(Remotely<ImagesArgs>),
     /// Make, list and revoke tokens
     Token(Remotely<TokenArgs>),
+    /// Users' shares: show them, set their limits
+    Users(Remotely<UsersArgs>),
     /// Every change of anything: author, time and address
     Audit(Remotely<AuditArgs>),
 }

@@ -42,6 +42,7 @@ mod show;
 mod tasks;
 mod top;
 mod unregister;
+mod users;
 mod values;
 mod watch;
 
@@ -115,6 +116,12 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
         ClientCommand::Token(mut args) => {
             args.remote = args.own.inner().or(&args.remote);
             run!(args, access::token)
+        }
+        ClientCommand::Users(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, users::users)
         }
         ClientCommand::Doctor(args) => run!(args, doctor::doctor),
         ClientCommand::Top(args) => run!(args, top::top),

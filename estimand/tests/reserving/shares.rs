@@ -16,7 +16,7 @@ fn asked(plane: &Plane, width: u64, padding: usize) -> Value {
         "task": { "command": ["/bin/true", note], "labels": { "of": plane.lines.port().to_string() } } })
 }
 
-/// What a user has, and may have.
+/// A user's part of a kind: how much they have, and may have.
 fn share(http: &Http, user: &str, kind: &str) -> (u64, u64) {
     let shares = http.get("/api/shares").expect_status(200).json();
     let shares = shares.as_array().unwrap().iter().find(|one| one["user"] == user).unwrap().clone();
@@ -85,7 +85,7 @@ fn a_user_has_a_share_of_reservations_units_and_documents() {
     plane.processors();
     wait::until_ok(PATIENCE, "her limits to be heard of", || {
         let share = share(&eve, "eve", "reservations");
-        if share.1 == 2 { Ok(()) } else { Err(share) }
+        if share.1 == 2 { Ok(()) } else { Err(format!("{share:?}")) }
     });
     let next = reserve(&eve, &asked(&plane, 1, 200_000)).expect_status(201).json();
     assert_eq!(kept(&eve), 6, "{next}");

@@ -36,7 +36,7 @@ pub enum Right {
     Read(FilePath),
     /// To put files into this folder, and to see which are there.
     Write(FilePath),
-    /// What was asked for is not shared.
+    /// No file: the one that was asked for is not shared.
     Nothing,
 }
 

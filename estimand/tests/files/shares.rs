@@ -66,7 +66,7 @@ fn a_folder_that_is_shared_is_read_by_those_who_are_named() {
     assert_eq!(content(bob, "users/alice/data/mnist/train.csv"), (200, "own".to_owned()));
     let entry = bob.get(&format!("/api/files/entry?path={TRAIN}")).expect_status(200).json();
     assert_eq!(entry["path"], TRAIN);
-    // What comes there later is shared, too, and listed page by page.
+    // A file that comes there later is shared, too, and listed page by page.
     assert_eq!(put(alice, "data/mnist/z/test.csv", "4"), 200);
     let page = |query: &str| {
         let folder = "/api/files?folder=/users/alice/data/mnist&recursive=true&limit=2";

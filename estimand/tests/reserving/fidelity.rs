@@ -28,8 +28,8 @@ const JOBS: usize = 64;
 /// Of a unit for a slot, in microcredits.
 const FLOOR: u64 = 100_000;
 const HORIZON: u64 = 3_600;
-/// A request is made so long before its earliest start, in seconds.
-const AHEAD: f64 = 2.0;
+/// A request is made so long before its earliest start, in seconds: a busy machine is late with it.
+const AHEAD: u64 = 20;
 /// The simulation and the processes differ by at most this part where a slot is long. Where it is a second, a process that begins late on a
 /// busy machine misses more of it, so there it is only told, and no process has more than it was promised.
 const MOST: f64 = 0.01;
@@ -146,11 +146,11 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
     }
 
     let runs = folder.path().join("runs");
-    let start = (now().ceil() as u64 + 4).next_multiple_of(slot);
+    let start = (now().ceil() as u64 + AHEAD + 2).next_multiple_of(slot);
     let second = |tick: u64| start + tick * slot;
     let mut made = Vec::new();
     for (node, job) in &jobs {
-        let asked_at = second(job.arrival) as f64 - AHEAD;
+        let asked_at = (second(job.arrival) - AHEAD) as f64;
         wait::pass(Duration::from_secs_f64((asked_at - now()).max(0.0)));
         let instant =
             |tick: u64| chrono::DateTime::from_timestamp(second(tick) as i64, 0).unwrap().to_rfc3339();

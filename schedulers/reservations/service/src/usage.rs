@@ -1,5 +1,5 @@
-//! What each user has: reservations and units that are open, and the bytes of all that is kept of them. It follows the reservations
-//! of the table.
+//! The usage of each account: reservations and units that are open, and the bytes of all that is kept. It follows the reservations of the
+//! table.
 
 use std::collections::{BTreeSet, HashMap};
 

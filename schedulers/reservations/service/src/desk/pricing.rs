@@ -58,7 +58,7 @@ pub fn price_all(
     }
 }
 
-/// Nothing has a price that cannot be promised because too much is kept already.
+/// Refuses promises for which too much is kept already.
 pub fn check_room(shared: &Shared, prices: &Prices, new: usize) -> Result<(), Problem> {
     if !prices.has_promises_left(new) {
         return Err(refusals::no_promises_left());

@@ -95,7 +95,7 @@ fn a_window_off_the_slots_is_had_to_the_second_at_the_price_of_the_slots_that_it
     // A second later it touches a third slot, and costs that, too.
     let longer = free.offer(&window(90, 190), NOW, &BTreeSet::new()).unwrap().offer;
     assert_eq!((longer.price, longer.start, longer.end), (micros(100_000), NOW + 90, NOW + 190));
-    // What is left of its slots is not sold to others, and free again when it is given back.
+    // The rest of its slots is not sold to others, and free again when it is given back.
     let before = free.offer(&document(&json!({ "width": 2, "by": at(240) })), NOW, &BTreeSet::new()).unwrap();
     assert!(free.take(&exact, &priced));
     let wide = document(&json!({ "width": 2, "duration": 60 }));

@@ -36,7 +36,7 @@ impl Request<ReservationsState> for Hear {
 /// A promise as the ledger has it when it is asked for, because its end should have been heard of.
 pub struct LookedUp {
     pub number: u64,
-    /// None: the ledger does not keep it any more.
+    /// Absent where the ledger does not keep it any more.
     pub record: Option<PromiseRecord>,
 }
 

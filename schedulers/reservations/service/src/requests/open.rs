@@ -156,7 +156,7 @@ pub fn room_for_bytes(table: &Table, scope: &Scope, account: &str, new: u64) -> 
     let used = usages.of(account).map_or(0, |usage| usage.bytes);
     let limit = scope.limit(ShareKind::Memory, MAX_BYTES).unwrap_or(u64::MAX);
     let own = usages.oldest(account, excess(used, new, limit));
-    // What is new must fit; what was there before the limit may stay.
+    // A new one must fit; those of before the limit may stay.
     let left = used - own.bytes;
     if left.saturating_add(new) > limit && own.bytes < new {
         let full = scope.check_share(ShareKind::Memory, left, new, MAX_BYTES);

@@ -84,7 +84,7 @@ fn open_reservations_and_units_are_a_users_share_and_nobody_elses() {
     // An operator who reserves for her has no share, and bob has his.
     world.open("eve", &Scope::default(), &small, 1, 1).unwrap();
     world.open("bob", &limited(ShareKind::Reservations, None), &small, 1, 1).unwrap();
-    // What is over is not open.
+    // A reservation that is over is not open.
     (1..=3).for_each(|number| world.refuse(number));
     world.open("eve", &eve, &small, 1, 1).unwrap();
 
@@ -116,7 +116,7 @@ fn documents_that_are_kept_are_a_users_share_and_their_own_oldest_go() {
     }
     assert_eq!((world.bytes_of("eve"), world.bytes_of("bob")), (fair, 256 << 10));
     assert!(world.state.table().get(2).is_none() && world.state.table().get(199).is_some());
-    // What is open makes no room.
+    // Open ones make no room.
     let open = (0..200).map_while(|_| world.open("eve", &eve, &large, 1, 1).ok()).count() as u64;
     assert_eq!(open, fair / (256 << 10));
     is_full(world.open("eve", &eve, &large, 1, 1), ShareKind::Memory);

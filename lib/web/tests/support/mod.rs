@@ -16,7 +16,8 @@ use estimand_runtime::stop::{self, StopTrigger};
 use estimand_runtime::{Readiness, Stop, Tasks};
 use estimand_web::server::ServerError;
 use estimand_web::{
-    Admission, Body, Failure, OpenAdmission, Origin, Principal, Query, Role, Routes, Server, ServerOptions, Site,
+    Admission, Body, Failure, OpenAdmission, Origin, Principal, Query, Role, Routes, Server, ServerOptions,
+    Site,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use estimand_api::access::forbidden;
 use estimand_api::file::FilePath;
 use estimand_api::problem::Problem;
-use estimand_web::Principal;
+use estimand_api::share::ShareKind;
+use estimand_web::{Permit, Principal, User};
 
 use crate::grants::{Grant, Right};
+use crate::unfinished::MAX_SENT;
 
 /// The folder of users' folders.
-const USERS: &str = "users";
+pub const USERS: &str = "users";
 
 /// The one for whom something is done here, and against whom it counts: a user, the tasks of a user on nodes, or for
 /// neither of those an operator or the tasks of nobody.
@@ -57,11 +59,13 @@ pub struct Home {
     folder: Option<String>,
     /// None: everything in it.
     right: Option<Right>,
+    /// Who sends and fetches, if it is a user.
+    user: Option<User>,
 }
 
 impl Home {
     pub fn of(caller: &Principal) -> Self {
-        Home { folder: caller.user().map(folder_of), right: None }
+        Home { folder: caller.user().map(folder_of), right: None, user: caller.as_user().cloned() }
     }
 
     pub fn owner(&self) -> Owner {
@@ -73,9 +77,14 @@ impl Home {
         }
     }
 
+    /// A place among the uploads of the user, until it is dropped. The tasks of a user have others.
+    pub fn begin_upload(&self) -> Result<Permit, Problem> {
+        Permit::take_for(self.user.as_ref(), ShareKind::Uploads, MAX_SENT as u64)
+    }
+
     /// The part that a grant gives.
     pub fn granted(grant: Grant) -> Self {
-        Home { folder: grant.home, right: Some(grant.right) }
+        Home { folder: grant.home, right: Some(grant.right), user: None }
     }
 
     /// The place of a caller's path below the folder of the service.
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_users_paths_begin_in_their_folder() {
-        let home = Home::of(&Principal::named("laptop").of_user(Some("alice".into())));
+        let home = Home::of(&Principal::named("laptop").of_user(Some(User::from("alice"))));
         assert_eq!(home.place(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place_to_write(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/alice/users/bob/b"));
@@ -158,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_grant_gives_one_file_or_one_folder() {
-        let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right) };
+        let home = |right| Home { folder: Some(folder_of("alice")), right: Some(right), user: None };
         let reads = home(Right::Read(path("data/x")));
         assert_eq!((reads.owner(), reads.owner().name()), (Owner::tasks_of("alice"), Some("alice")));
         assert_eq!(reads.place(&path("data/x")).unwrap(), path("users/alice/data/x"));

@@ -17,7 +17,9 @@ mod pace;
 mod places;
 mod root;
 mod unfinished;
+mod upload_error;
 mod uploads;
+mod usage;
 
 use std::fs::DirBuilder;
 use std::io;
@@ -27,9 +29,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_api::share::ShareKind;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 use estimand_runtime::{Next, Rounds, Stop, Tasks, Work};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::task::spawn_blocking;
 
 use digests::Digests;
@@ -37,7 +40,9 @@ use grants::Grants;
 use http::{content, entries, granted, socket, upload};
 use places::Places;
 use root::Root;
+use unfinished::MAX_SENT;
 use uploads::Uploads;
+use usage::Usage;
 
 /// How often it is looked for uploads that nobody goes on with.
 const CLEAR_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -54,6 +59,8 @@ pub struct FileServiceOptions {
     pub folder: PathBuf,
     /// The server's stop: long answers end then.
     pub stop: Stop,
+    /// With their limits.
+    pub users: Users,
 }
 
 /// A file service that runs. Clones are the same one.
@@ -63,6 +70,7 @@ pub struct FileService(Arc<Inner>);
 struct Inner {
     root: Arc<Root>,
     uploads: Arc<Uploads>,
+    usage: Arc<Usage>,
     digests: Digests,
     writing: Places,
     digesting: Places,
@@ -80,12 +88,13 @@ struct Figures {
 
 impl FileService {
     pub fn start(options: FileServiceOptions, tasks: &Tasks) -> io::Result<Self> {
-        let FileServiceOptions { folder, stop } = options;
+        let FileServiceOptions { folder, stop, users } = options;
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let root = Root::open(&folder)?;
         root.close_to_others(&folder)?;
         let root = Arc::new(root);
-        let uploads = Arc::new(Uploads::open(Arc::clone(&root))?);
+        let usage = Arc::new(Usage::new(users));
+        let uploads = Arc::new(Uploads::open(Arc::clone(&root), Arc::clone(&usage))?);
         let (to_clear, drivers) = (Arc::clone(&uploads), tasks.clone());
         tasks.spawn("files", move |stop| {
             let mut work = Clearing(Arc::clone(&to_clear));
@@ -96,7 +105,7 @@ impl FileService {
         let digesting = Places::new(MAX_DIGESTED, MAX_DIGESTED_BY_ONE);
         let (digests, figures) = (Digests::default(), Figures::default());
         let grants = Grants::new().ok_or_else(|| io::Error::other("the system gives no random numbers"))?;
-        let inner = Inner { root, uploads, digests, writing, digesting, grants, figures, stop };
+        let inner = Inner { root, uploads, usage, digests, writing, digesting, grants, figures, stop };
         Ok(FileService(Arc::new(inner)))
     }
 
@@ -126,7 +135,7 @@ impl FileService {
     }
 }
 
-/// Removes uploads that nobody goes on with.
+/// Removes uploads that nobody goes on with, and counts what users have.
 struct Clearing(Arc<Uploads>);
 
 impl Work for Clearing {
@@ -134,7 +143,8 @@ impl Work for Clearing {
 
     async fn round(&mut self) -> Result<Next, io::Error> {
         let uploads = Arc::clone(&self.0);
-        spawn_blocking(move || uploads.clear()).await.map_err(io::Error::other)??;
+        let work = move || uploads.clear().and_then(|()| uploads.count());
+        spawn_blocking(work).await.map_err(io::Error::other)??;
         Ok(Next::Period)
     }
 }
@@ -158,6 +168,11 @@ impl ServedPart for FileService {
             .share(self.clone())
     }
 
+    fn report_shares(&self, report: &mut ShareReport) {
+        report.bound(ShareKind::Uploads, MAX_SENT as u64);
+        self.0.usage.report(&self.0.root, report);
+    }
+
     fn write_figures(&self, text: &mut String) {
         let Figures { received_bytes, files_received, sent_bytes } = self.figures();
         let mut exposition = Exposition::new(text);
@@ -168,5 +183,8 @@ impl ServedPart for FileService {
         ] {
             exposition.single(name, Kind::Counter, help, figure.get() as f64);
         }
+        let help = "Uploads that are not finished.";
+        let unfinished = self.0.uploads.unfinished() as f64;
+        exposition.single("estimand_files_uploads_unfinished", Kind::Gauge, help, unfinished);
     }
 }

@@ -17,6 +17,7 @@ use crate::FileService;
 use crate::home::Home;
 use crate::listing::Listing;
 use crate::root;
+use crate::usage::Counts;
 
 /// The most files on a page, and how many there are if nothing is said.
 const MAX_PAGE: u64 = 1_000;
@@ -138,7 +139,15 @@ pub async fn delete(
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
     let of = Home::of(&caller).place(&path)?;
-    let removed = service.blocking(move |inner| inner.root.remove(&of)).await?;
+    let removed = service.blocking(move |inner| {
+        let size = inner.root.size(&of);
+        inner.root.remove(&of)?;
+        if let Some(size) = size {
+            inner.usage.change_at(of.as_str(), -Counts::file(size));
+        }
+        io::Result::Ok(())
+    });
+    let removed = removed.await?;
     removed.map_err(|error| problems::of_file(&error, &path))?;
     Ok(HttpResponse::NoContent().finish())
 }

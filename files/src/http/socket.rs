@@ -146,7 +146,7 @@ impl Socket {
         let begun = async {
             let received = self.service.blocking(move |inner| inner.uploads.received(&asked)).await?;
             let received = received.map_err(|error| problems::of_file(&error, &upload.path))?;
-            Ok((received, ArrivingPiece::begin(&self.service, upload, received).await?))
+            Ok((received, ArrivingPiece::begin(&self.service, &self.home, upload, received).await?))
         };
         let (mut received, mut piece) = match begun.await {
             Ok(begun) => begun,

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod closed;
+mod shares;
 mod web_socket;
 
 use std::fs;

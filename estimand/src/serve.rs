@@ -222,7 +222,8 @@ impl Services {
         });
         let files = options.parts.has_files().then(|| {
             let folder = options.files();
-            let options = FileServiceOptions { folder: folder.clone(), stop: stop.clone() };
+            let options =
+                FileServiceOptions { folder: folder.clone(), stop: stop.clone(), users: users.clone() };
             let failed = || format!("cannot keep files in {}", folder.display());
             FileService::start(options, &tasks).with_context(failed)
         });

@@ -10,10 +10,12 @@ use estimand_api::access::forbidden;
 use estimand_api::file::FilePath;
 use estimand_api::file_share::{ReadPath, USERS_FOLDER};
 use estimand_api::problem::Problem;
-use estimand_web::Principal;
+use estimand_api::share::ShareKind;
+use estimand_web::{Permit, Principal, User};
 
 use crate::grants::{Grant, Right};
-use crate::shares::Shares;
+use crate::shared_folders::SharedFolders;
+use crate::unfinished::MAX_SENT;
 
 /// The one for whom something is done here, and against whom it counts: a user, the tasks of a user on nodes, or for
 /// neither of those an operator or the tasks of nobody.
@@ -56,22 +58,28 @@ pub struct Home {
     folder: Option<String>,
     /// None: everything in it.
     right: Option<Right>,
-    /// The user whose own it is; none: an operator's or a grant's.
-    user: Option<String>,
+    /// Who sends and fetches, if it is a user.
+    user: Option<User>,
 }
 
 impl Home {
     pub fn of(caller: &Principal) -> Self {
-        Home { folder: caller.user().map(folder_of), right: None, user: caller.user().map(str::to_owned) }
+        Home { folder: caller.user().map(folder_of), right: None, user: caller.as_user().cloned() }
     }
 
     pub fn owner(&self) -> Owner {
         let folder = self.folder.as_deref().unwrap_or_default();
-        let name = folder.strip_prefix(USERS).and_then(|name| name.strip_prefix('/')).unwrap_or_default();
+        let name =
+            folder.strip_prefix(USERS_FOLDER).and_then(|name| name.strip_prefix('/')).unwrap_or_default();
         match self.right {
             Some(_) => Owner::tasks_of(name),
             None => Owner::user(name),
         }
+    }
+
+    /// A place among the uploads of the user, until it is dropped. The tasks of a user have others.
+    pub fn begin_upload(&self) -> Result<Permit, Problem> {
+        Permit::take_for(self.user.as_ref(), ShareKind::Uploads, MAX_SENT as u64)
     }
 
     /// The part that a grant gives.
@@ -99,10 +107,10 @@ impl Home {
     }
 
     /// The place of a file or folder that is to be read, also another user's who shares it.
-    pub fn place_to_read(&self, path: &ReadPath, shares: &Shares) -> Result<FilePath, Problem> {
+    pub fn place_to_read(&self, path: &ReadPath, shared: &SharedFolders) -> Result<FilePath, Problem> {
         let Some(owner) = path.owner() else { return self.place(path.path()) };
         let is_shared = match (&self.user, &self.right) {
-            (Some(user), _) => shares.is_readable(user, owner, path.path()),
+            (Some(user), _) => shared.is_readable(user.name(), owner, path.path()),
             (None, None) => true,
             (None, Some(_)) => false,
         };
@@ -121,9 +129,13 @@ impl Home {
     }
 
     /// The place of a folder below that of the service; none is that itself.
-    pub fn folder(&self, folder: Option<&ReadPath>, shares: &Shares) -> Result<Option<FilePath>, Problem> {
+    pub fn folder(
+        &self,
+        folder: Option<&ReadPath>,
+        shared: &SharedFolders,
+    ) -> Result<Option<FilePath>, Problem> {
         match (folder, &self.folder) {
-            (Some(folder), _) => match self.place_to_read(folder, shares) {
+            (Some(folder), _) => match self.place_to_read(folder, shared) {
                 Err(problem) if problem.status == 404 => {
                     Err(Problem::not_found(format!("there is no folder `{folder}`")))
                 }
@@ -160,13 +172,13 @@ mod tests {
 
     #[test]
     fn a_users_paths_begin_in_their_folder() {
-        let home = Home::of(&Principal::named("laptop").of_user(Some("alice".into())));
+        let home = Home::of(&Principal::named("laptop").of_user(Some(User::from("alice"))));
         assert_eq!(home.place(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place_to_write(&path("a/b")).unwrap(), path("users/alice/a/b"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/alice/users/bob/b"));
-        let shares = Shares::default();
-        assert_eq!(home.folder(None, &shares).unwrap(), Some(path("users/alice")));
-        assert_eq!(home.folder(Some(&path("a").into()), &shares).unwrap(), Some(path("users/alice/a")));
+        let shared = SharedFolders::default();
+        assert_eq!(home.folder(None, &shared).unwrap(), Some(path("users/alice")));
+        assert_eq!(home.folder(Some(&path("a").into()), &shared).unwrap(), Some(path("users/alice/a")));
         let longest = path(&["x".repeat(255).as_str(); 4].join("/"));
         assert_eq!(home.place(&longest).unwrap_err().status, 400);
         assert_eq!(home.owner(), Owner::user("alice"));
@@ -176,10 +188,10 @@ mod tests {
     fn an_operators_paths_begin_in_the_folder_of_the_service() {
         let home = Home::of(&Principal::named("operator"));
         assert_eq!(home.place(&path("users/bob/b")).unwrap(), path("users/bob/b"));
-        let shares = Shares::default();
-        assert_eq!(home.folder(None, &shares).unwrap(), None);
+        let shared = SharedFolders::default();
+        assert_eq!(home.folder(None, &shared).unwrap(), None);
         let others = "/users/bob/b".parse().unwrap();
-        assert_eq!(home.place_to_read(&others, &shares).unwrap(), path("users/bob/b"));
+        assert_eq!(home.place_to_read(&others, &shared).unwrap(), path("users/bob/b"));
     }
 
     #[test]
@@ -193,7 +205,7 @@ mod tests {
         }
         assert_eq!(reads.place_to_write(&path("data/x")).unwrap_err().status, 403);
         let others = "/users/alice/data/x".parse().unwrap();
-        assert_eq!(reads.place_to_read(&others, &Shares::default()).unwrap_err().status, 404);
+        assert_eq!(reads.place_to_read(&others, &SharedFolders::default()).unwrap_err().status, 404);
         assert_eq!(home(Right::Nothing).place(&path("data/x")).unwrap_err().status, 404);
         let writes = home(Right::Write(path("tasks/t1")));
         assert_eq!(writes.place_to_write(&path("tasks/t1/a/b")).unwrap(), path("users/alice/tasks/t1/a/b"));

@@ -2,7 +2,7 @@
 //!
 //! The service keeps them as files in one folder, which may be on any disk that is mounted; there is no table of them, so
 //! whatever puts a file there by other means is seen as well. `root` reaches nothing outside of the folder, `home`
-//! is a user's part of it, `shares` are the folders that users give others to read, `uploads` takes pieces at a `pace`,
+//! is a user's part of it, `shared_folders` are those that users give others to read, `uploads` takes pieces at a `pace`,
 //! `places` are those at the disk, `listing` finds, `digests` remembers, `grants` are the rights of
 //! nodes to the files of their tasks, and `http` has the handlers.
 //!
@@ -17,9 +17,11 @@ mod listing;
 mod pace;
 mod places;
 mod root;
-mod shares;
+mod shared_folders;
 mod unfinished;
+mod upload_error;
 mod uploads;
+mod usage;
 
 use std::fs::DirBuilder;
 use std::io;
@@ -29,18 +31,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_api::share::ShareKind;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 use estimand_runtime::{Next, Rounds, Stop, Tasks, Work};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::task::spawn_blocking;
 
 use digests::Digests;
 use grants::Grants;
-use http::{content, entries, granted, shares as share_routes, socket, upload};
+use http::{content, entries, granted, sharing, socket, upload};
 use places::Places;
 use root::Root;
-use shares::Shares;
+use shared_folders::SharedFolders;
+use unfinished::MAX_SENT;
 use uploads::Uploads;
+use usage::Usage;
 
 /// How often it is looked for uploads that nobody goes on with.
 const CLEAR_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -57,6 +62,8 @@ pub struct FileServiceOptions {
     pub folder: PathBuf,
     /// The server's stop: long answers end then.
     pub stop: Stop,
+    /// With their limits.
+    pub users: Users,
 }
 
 /// A file service that runs. Clones are the same one.
@@ -66,11 +73,12 @@ pub struct FileService(Arc<Inner>);
 struct Inner {
     root: Arc<Root>,
     uploads: Arc<Uploads>,
+    usage: Arc<Usage>,
     digests: Digests,
     writing: Places,
     digesting: Places,
     grants: Grants,
-    shares: Shares,
+    shared_folders: SharedFolders,
     figures: Figures,
     stop: Stop,
 }
@@ -84,12 +92,13 @@ struct Figures {
 
 impl FileService {
     pub fn start(options: FileServiceOptions, tasks: &Tasks) -> io::Result<Self> {
-        let FileServiceOptions { folder, stop } = options;
+        let FileServiceOptions { folder, stop, users } = options;
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let root = Root::open(&folder)?;
         root.close_to_others(&folder)?;
         let root = Arc::new(root);
-        let uploads = Arc::new(Uploads::open(Arc::clone(&root))?);
+        let usage = Arc::new(Usage::new(users));
+        let uploads = Arc::new(Uploads::open(Arc::clone(&root), Arc::clone(&usage))?);
         let (to_clear, drivers) = (Arc::clone(&uploads), tasks.clone());
         tasks.spawn("files", move |stop| {
             let mut work = Clearing(Arc::clone(&to_clear));
@@ -100,8 +109,19 @@ impl FileService {
         let digesting = Places::new(MAX_DIGESTED, MAX_DIGESTED_BY_ONE);
         let (digests, figures) = (Digests::default(), Figures::default());
         let grants = Grants::new().ok_or_else(|| io::Error::other("the system gives no random numbers"))?;
-        let shares = Shares::open(&root)?;
-        let inner = Inner { root, uploads, digests, writing, digesting, grants, shares, figures, stop };
+        let shared_folders = SharedFolders::open(&root)?;
+        let inner = Inner {
+            root,
+            uploads,
+            usage,
+            digests,
+            writing,
+            digesting,
+            grants,
+            shared_folders,
+            figures,
+            stop,
+        };
         Ok(FileService(Arc::new(inner)))
     }
 
@@ -113,8 +133,8 @@ impl FileService {
         &self.0.grants
     }
 
-    fn shares(&self) -> &Shares {
-        &self.0.shares
+    fn shared_folders(&self) -> &SharedFolders {
+        &self.0.shared_folders
     }
 
     fn digesting(&self) -> &Places {
@@ -135,7 +155,7 @@ impl FileService {
     }
 }
 
-/// Removes uploads that nobody goes on with.
+/// Removes uploads that nobody goes on with, and counts what users have.
 struct Clearing(Arc<Uploads>);
 
 impl Work for Clearing {
@@ -143,7 +163,8 @@ impl Work for Clearing {
 
     async fn round(&mut self) -> Result<Next, io::Error> {
         let uploads = Arc::clone(&self.0);
-        spawn_blocking(move || uploads.clear()).await.map_err(io::Error::other)??;
+        let work = move || uploads.clear().and_then(|()| uploads.count());
+        spawn_blocking(work).await.map_err(io::Error::other)??;
         Ok(Next::Period)
     }
 }
@@ -158,9 +179,9 @@ impl ServedPart for FileService {
             .add(Role::User, entries::list, entries::__path_list)
             .add(Role::User, entries::get, entries::__path_get)
             .add(Role::User, entries::delete, entries::__path_delete)
-            .add(Role::User, share_routes::list, share_routes::__path_list)
-            .add(Role::User, share_routes::share, share_routes::__path_share)
-            .add(Role::User, share_routes::unshare, share_routes::__path_unshare)
+            .add(Role::User, sharing::list, sharing::__path_list)
+            .add(Role::User, sharing::share, sharing::__path_share)
+            .add(Role::User, sharing::unshare, sharing::__path_unshare)
             .add(Role::User, socket::open, socket::__path_open)
             .add(Role::Service, granted::grant, granted::__path_grant)
             .add(Role::Node, granted::read, granted::__path_read)
@@ -168,6 +189,11 @@ impl ServedPart for FileService {
             .add(Role::Node, granted::entry, granted::__path_entry)
             .add(Role::Node, granted::progress, granted::__path_progress)
             .share(self.clone())
+    }
+
+    fn report_shares(&self, report: &mut ShareReport) {
+        report.bound(ShareKind::Uploads, MAX_SENT as u64);
+        self.0.usage.report(&self.0.root, report);
     }
 
     fn write_figures(&self, text: &mut String) {
@@ -180,5 +206,8 @@ impl ServedPart for FileService {
         ] {
             exposition.single(name, Kind::Counter, help, figure.get() as f64);
         }
+        let help = "Uploads that are not finished.";
+        let unfinished = self.0.uploads.unfinished() as f64;
+        exposition.single("estimand_files_uploads_unfinished", Kind::Gauge, help, unfinished);
     }
 }

@@ -87,7 +87,7 @@ impl Walk<'_> {
                 }
             }
             if is_folder && self.listing.recursive && depth + 1 < MAX_DEPTH {
-                let inner = match open_inner(folder, &name) {
+                let inner = match open_inner(folder, name.as_str()) {
                     Err(error) if root::leads_nowhere(&error) => continue,
                     inner => inner?,
                 };
@@ -136,7 +136,7 @@ fn entry(folder: &OwnedFd, name: &str, path: &str) -> io::Result<Option<FileEntr
     }))
 }
 
-fn open_inner(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+pub fn open_inner(folder: &OwnedFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?)
 }

@@ -39,7 +39,11 @@ impl Pace {
 
     fn too_slow(&self, waited: Duration) -> Problem {
         let message = match waited < NEXT_BYTES_WITHIN {
-            true => format!("comes too slowly: {} bytes in {} s; what came is kept", self.bytes, LEAST_WITHIN.as_secs()),
+            true => format!(
+                "comes too slowly: {} bytes in {} s; what came is kept",
+                self.bytes,
+                LEAST_WITHIN.as_secs()
+            ),
             false => format!("did not go on for {} seconds; what came is kept", NEXT_BYTES_WITHIN.as_secs()),
         };
         let expected = format!("at least {LEAST_BYTES} bytes in {} s", LEAST_WITHIN.as_secs());

@@ -48,6 +48,17 @@ impl Root {
         Ok(())
     }
 
+    /// The disk that the folder is on.
+    pub fn disk(&self) -> io::Result<rustix::fs::StatVfs> {
+        Ok(rustix::fs::fstatvfs(&self.0)?)
+    }
+
+    /// The size of a file, if there is one.
+    pub fn size(&self, path: &FilePath) -> Option<i64> {
+        let stat = rustix::fs::fstat(self.file(path).ok()?).ok()?;
+        Some(stat.st_size)
+    }
+
     /// A file, to be read.
     pub fn file(&self, path: &FilePath) -> io::Result<File> {
         let file = rustix::fs::openat2(&self.0, path.as_str(), FILE, Mode::empty(), BENEATH)?;
@@ -146,7 +157,9 @@ mod tests {
     fn the_folder_is_closed_to_others_and_one_that_all_share_is_not() {
         use std::os::unix::fs::PermissionsExt as _;
         let place = tempfile::tempdir().unwrap();
-        for (mode, then) in [(0o755, 0o700), (0o777, 0o700), (0o2750, 0o700), (0o500, 0o500), (0o1777, 0o1777)] {
+        for (mode, then) in
+            [(0o755, 0o700), (0o777, 0o700), (0o2750, 0o700), (0o500, 0o500), (0o1777, 0o1777)]
+        {
             fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
             Root::open(place.path()).unwrap().close_to_others(place.path()).unwrap();
             let now = fs::metadata(place.path()).unwrap().permissions().mode() & 0o7777;

@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use crate::home::Owner;
-use crate::uploads::UploadError;
+use crate::upload_error::UploadError;
 
-/// How many are sent at the same time: by users, and by tasks; and how many of them by one user or the tasks of one.
-const MAX_SENT: usize = 256;
-const MAX_SENT_BY_ONE: usize = 32;
+/// How many are sent at the same time: by users, of whom each has a share of them; and by tasks, and the tasks of one user.
+pub const MAX_SENT: usize = 256;
+const MAX_SENT_BY_TASKS_OF_ONE: usize = 32;
 /// How many are kept, of one owner and in all.
 const MAX_KEPT_OF_ONE: usize = 256;
 const MAX_KEPT: usize = 8_192;
@@ -34,7 +34,7 @@ pub fn part_name(digest: &str, owner: &Owner) -> String {
     format!("{digest}.{owner}")
 }
 
-fn owner_of(name: &str) -> Option<Owner> {
+pub fn owner_of(name: &str) -> Option<Owner> {
     Owner::parse(name.split_once('.')?.1)
 }
 
@@ -58,10 +58,11 @@ impl Unfinished {
         if self.is_sent(name) {
             return Err(UploadError::Busy);
         }
-        let sent = || self.parts.iter().filter(|(_, part)| part.is_sent).filter_map(|(name, _)| owner_of(name));
-        // An operator may have all of them.
-        if owner.name().is_some() && sent().filter(|other| other == owner).count() >= MAX_SENT_BY_ONE {
-            return Err(UploadError::TooManyOfOne { most: MAX_SENT_BY_ONE });
+        let sent =
+            || self.parts.iter().filter(|(_, part)| part.is_sent).filter_map(|(name, _)| owner_of(name));
+        let is_one_user = owner.is_tasks() && owner.name().is_some();
+        if is_one_user && sent().filter(|other| other == owner).count() >= MAX_SENT_BY_TASKS_OF_ONE {
+            return Err(UploadError::TooManyOfTasks { most: MAX_SENT_BY_TASKS_OF_ONE });
         }
         if sent().filter(|other| other.is_tasks() == owner.is_tasks()).count() >= MAX_SENT {
             return Err(UploadError::TooMany);
@@ -118,18 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn one_user_sends_a_part_and_tasks_send_beside_all_users() {
+    fn tasks_send_beside_all_users_and_those_of_one_user_a_part() {
         let mut table = Unfinished::default();
         let alice = Owner::user("alice");
-        (0..MAX_SENT_BY_ONE).for_each(|name| drop(begin(&mut table, name, &alice).unwrap()));
-        assert!(matches!(begin(&mut table, 99, &alice), Err(UploadError::TooManyOfOne { .. })));
+        (0..MAX_SENT).for_each(|name| drop(begin(&mut table, name, &alice).unwrap()));
         assert!(matches!(begin(&mut table, 0, &alice), Err(UploadError::Busy)));
-        for other in 1..MAX_SENT / MAX_SENT_BY_ONE {
-            let other = Owner::user(&format!("u{other}"));
-            (0..MAX_SENT_BY_ONE).for_each(|name| drop(begin(&mut table, name, &other).unwrap()));
-        }
         assert!(matches!(begin(&mut table, 0, &Owner::user("bob")), Err(UploadError::TooMany)));
-        begin(&mut table, 0, &Owner::tasks_of("alice")).unwrap();
+        let of_alice = Owner::tasks_of("alice");
+        (0..MAX_SENT_BY_TASKS_OF_ONE).for_each(|name| drop(begin(&mut table, name, &of_alice).unwrap()));
+        assert!(matches!(begin(&mut table, 99, &of_alice), Err(UploadError::TooManyOfTasks { .. })));
+        begin(&mut table, 0, &Owner::tasks_of("bob")).unwrap();
         table.end(&part_name("0", &alice));
         begin(&mut table, 0, &Owner::user("bob")).unwrap();
     }
@@ -158,7 +157,8 @@ mod tests {
     #[test]
     fn of_too_many_of_all_whoever_has_most_gives_way() {
         let mut table = Unfinished::default();
-        let owners: Vec<Owner> = (0..=MAX_KEPT / MAX_KEPT_OF_ONE).map(|n| Owner::user(&format!("u{n}"))).collect();
+        let owners: Vec<Owner> =
+            (0..=MAX_KEPT / MAX_KEPT_OF_ONE).map(|n| Owner::user(&format!("u{n}"))).collect();
         let names = |owner, count| (0..count).map(move |n: usize| part_name(&n.to_string(), owner));
         let full = owners[1..].iter().flat_map(|owner| names(owner, MAX_KEPT_OF_ONE - 1));
         table.correct(full.chain(names(&owners[0], MAX_KEPT_OF_ONE / 8)));

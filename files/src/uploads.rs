@@ -13,12 +13,15 @@ use std::time::{Duration, SystemTime};
 
 use estimand_api::file::{FilePath, UploadProgress};
 use estimand_api::registration::Sha256;
+use estimand_api::share::ShareKind;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 
 use crate::home::Owner;
-use crate::root::{self, Root};
-use crate::unfinished::{Unfinished, part_name};
+use crate::root::Root;
+use crate::unfinished::{Unfinished, owner_of, part_name};
+use crate::upload_error::UploadError;
+use crate::usage::{Counts, Usage};
 
 /// The folder of unfinished uploads; no path of a file leads there.
 const UPLOADS: &str = ".estimand-uploads";
@@ -44,47 +47,6 @@ pub struct Upload {
     pub sha256: Option<Sha256>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum UploadError {
-    #[error("another request is sending it")]
-    Busy,
-    #[error("too many files are being sent")]
-    TooMany,
-    #[error("too many files are being sent by its owner")]
-    TooManyOfOne { most: usize },
-    #[error("the piece does not begin where the upload ends")]
-    WrongOffset { received: u64 },
-    #[error("there is more of it than its size says")]
-    TooLong,
-    #[error("its digest differs")]
-    DigestDiffers { found: Sha256 },
-    #[error("a folder has this name")]
-    IsFolder,
-    #[error("a file or a link is in the place of one of its folders")]
-    IsInFile,
-    #[error("the disk has no room for it")]
-    NoRoom,
-    #[error(transparent)]
-    Io(io::Error),
-}
-
-impl From<io::Error> for UploadError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => UploadError::NoRoom,
-            io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => UploadError::IsFolder,
-            _ if root::leads_nowhere(&error) => UploadError::IsInFile,
-            _ => UploadError::Io(error),
-        }
-    }
-}
-
-impl From<rustix::io::Errno> for UploadError {
-    fn from(error: rustix::io::Errno) -> Self {
-        io::Error::from(error).into()
-    }
-}
-
 /// The end of a piece.
 pub enum Received {
     Piece(UploadProgress),
@@ -97,6 +59,7 @@ pub enum Received {
 pub struct Uploads {
     root: Arc<Root>,
     folder: OwnedFd,
+    usage: Arc<Usage>,
     state: Mutex<State>,
 }
 
@@ -148,7 +111,7 @@ fn hash_until(file: &mut impl io::Read, hashed: &mut Hashed, end: u64) -> io::Re
 }
 
 impl Uploads {
-    pub fn open(root: Arc<Root>) -> io::Result<Self> {
+    pub fn open(root: Arc<Root>, usage: Arc<Usage>) -> io::Result<Self> {
         let top = root.folder(None)?;
         match rustix::fs::mkdirat(&top, UPLOADS, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -156,7 +119,7 @@ impl Uploads {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&top, UPLOADS, flags, Mode::empty())?;
-        let uploads = Uploads { root, folder, state: Mutex::default() };
+        let uploads = Uploads { root, folder, usage, state: Mutex::default() };
         uploads.correct()?;
         Ok(uploads)
     }
@@ -185,8 +148,15 @@ impl Uploads {
             place.remove()?;
             return Err(UploadError::IsFolder);
         }
+        if self.root.size(&upload.place).is_none()
+            && let Err(problem) = self.usage.check(&self.root, &upload.owner, ShareKind::Files, 1)
+        {
+            place.remove()?;
+            return Err(problem.into());
+        }
         let mut part = self.open_part(&place.name, OFlags::RDWR | OFlags::CREATE)?;
         if offset == 0 {
+            self.usage.change(&upload.owner, -Counts::bytes(signed(part.metadata()?.len())));
             part.set_len(0)?;
         }
         let received = part.metadata()?.len();
@@ -206,7 +176,7 @@ impl Uploads {
     /// Removes what nobody has added to for a day. Blocking.
     pub fn clear(&self) -> io::Result<()> {
         let now = SystemTime::now();
-        for (modified, name) in self.parts()? {
+        for (modified, name, _) in self.parts()? {
             // Nobody begins with it meanwhile.
             let mut state = self.state();
             let is_abandoned = now.duration_since(modified).is_ok_and(|age| age >= ABANDONED_AFTER);
@@ -222,12 +192,19 @@ impl Uploads {
         let mut state = self.state();
         let mut parts = self.parts()?;
         parts.sort_unstable();
-        state.unfinished.correct(parts.into_iter().map(|(_, name)| name));
+        state.unfinished.correct(parts.into_iter().map(|(_, name, _)| name));
         Ok(())
     }
 
-    /// The files of uploads, and when each was written to last.
-    fn parts(&self) -> io::Result<Vec<(SystemTime, String)>> {
+    /// Counts what users have here. Blocking, for as long as a look at all of their files takes.
+    pub fn count(&self) -> io::Result<()> {
+        let sizes =
+            self.parts()?.into_iter().filter_map(|(_, name, size)| Some((owner_of(&name)?, signed(size))));
+        self.usage.correct(&self.root, &sizes.collect::<Vec<_>>())
+    }
+
+    /// When each file of an upload was written to last, its name and its size.
+    fn parts(&self) -> io::Result<Vec<(SystemTime, String, u64)>> {
         let mut parts = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
@@ -236,7 +213,10 @@ impl Uploads {
                 continue;
             }
             match self.open_part(name, OFlags::RDONLY) {
-                Ok(part) => parts.push((part.metadata()?.modified()?, name.to_owned())),
+                Ok(part) => {
+                    let data = part.metadata()?;
+                    parts.push((data.modified()?, name.to_owned(), data.len()));
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -247,6 +227,11 @@ impl Uploads {
     fn remove_part(&self, state: &mut State, name: &str) -> io::Result<()> {
         state.unfinished.forget(name);
         state.digests.remove(name);
+        if let Some(owner) = owner_of(name)
+            && let Ok(stat) = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        {
+            self.usage.change(&owner, -Counts::bytes(stat.st_size));
+        }
         match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
             Err(rustix::io::Errno::NOENT) => Ok(()),
             removed => Ok(removed?),
@@ -306,6 +291,10 @@ impl Upload {
     }
 }
 
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 /// The right to write to an upload.
 struct SentUpload {
     uploads: Arc<Uploads>,
@@ -345,12 +334,15 @@ impl Piece {
         if disk.f_bavail.saturating_mul(disk.f_frsize) < RESERVE.saturating_add(bytes.len() as u64) {
             return Err(UploadError::NoRoom);
         }
+        let (usage, owner) = (&self.uploads.usage, &self.upload.owner);
+        usage.check(&self.uploads.root, owner, ShareKind::FileBytes, bytes.len() as u64)?;
         if let Err(error) = self.part.write_all(bytes) {
             // The digest has none of these bytes, some of which may be written.
             self.part.set_len(self.hashed.bytes)?;
             return Err(error.into());
         }
         self.hashed.update(bytes);
+        usage.change(owner, Counts::bytes(signed(bytes.len() as u64)));
         Ok(())
     }
 
@@ -379,6 +371,7 @@ impl Piece {
 
     fn finish(self) -> Result<Received, UploadError> {
         let Piece { uploads, upload, hashed, place, .. } = self;
+        let (size, replaced) = (signed(hashed.bytes), uploads.root.size(&upload.place));
         let sha256 = hashed.finish();
         if upload.sha256.is_some_and(|expected| expected != sha256) {
             place.remove()?;
@@ -394,6 +387,12 @@ impl Piece {
             return Err(error);
         }
         uploads.state().unfinished.forget(&place.name);
+        // From here on it counts for the user in whose folder it is, whoever sent it.
+        uploads.usage.change(&upload.owner, -Counts::bytes(size));
+        uploads.usage.change_at(upload.place.as_str(), Counts::file(size));
+        if let Some(replaced) = replaced {
+            uploads.usage.change_at(upload.place.as_str(), -Counts::file(replaced));
+        }
         Ok(Received::File { sha256 })
     }
 }

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_api::share::ShareKind;
 use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_log::TaskLogEntry;
 use estimand_api::task_record::TaskTransition;
@@ -232,5 +233,6 @@ impl ServedPart for TaskService {
 
     fn report_shares(&self, report: &mut ShareReport) {
         self.shared().table(|table| table.holdings.report(report));
+        report.bound(ShareKind::Tunnels, tunnels::MAX_OF_ALL as u64);
     }
 }

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_api::share::ShareKind;
 use estimand_api::tunnel::TunnelOrder;
 use estimand_runtime::metrics::Counter;
 use estimand_runtime::tunnel::{Half, pair};
+use estimand_web::{Permit as SharePermit, User};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -21,7 +23,7 @@ use crate::task::Task;
 
 /// The most tunnels of one task, and of all together.
 pub const MAX_OF_A_TASK: usize = 128;
-const MAX_OF_ALL: usize = 512;
+pub const MAX_OF_ALL: usize = 512;
 /// How long an agent may take to make one.
 const MADE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -63,6 +65,8 @@ struct Waiting {
 pub struct Permit {
     tunnels: Arc<Tunnels>,
     task: TaskNumber,
+    /// The part of whoever uses it.
+    _share: SharePermit,
 }
 
 /// An order that is withdrawn when nobody waits for it any more.
@@ -90,13 +94,18 @@ impl Tunnels {
     }
 
     /// A tunnel to the port of a task, which its agent makes meanwhile.
-    pub async fn open(self: &Arc<Self>, task: &Task) -> Result<Tunnel, Problem> {
-        self.open_within(task, MADE_WITHIN).await
+    pub async fn open(self: &Arc<Self>, task: &Task, user: Option<&User>) -> Result<Tunnel, Problem> {
+        self.open_within(task, user, MADE_WITHIN).await
     }
 
-    async fn open_within(self: &Arc<Self>, task: &Task, within: Duration) -> Result<Tunnel, Problem> {
+    async fn open_within(
+        self: &Arc<Self>,
+        task: &Task,
+        user: Option<&User>,
+        within: Duration,
+    ) -> Result<Tunnel, Problem> {
         let node = node_of(task)?;
-        let permit = self.permit(task)?;
+        let permit = self.permit(task, user)?;
         let (answer, answered) = oneshot::channel();
         let withdrawal = self.order(task, node, answer);
         let made = timeout(within, answered).await;
@@ -121,7 +130,8 @@ impl Tunnels {
         }
     }
 
-    fn permit(self: &Arc<Self>, task: &Task) -> Result<Permit, Problem> {
+    fn permit(self: &Arc<Self>, task: &Task, user: Option<&User>) -> Result<Permit, Problem> {
+        let share = SharePermit::take_for(user, ShareKind::Tunnels, MAX_OF_ALL as u64)?;
         let mut book = self.book();
         let of_task = book.of_tasks.get(&task.number).copied().unwrap_or(0);
         let (id, most) = (&task.id, MAX_OF_A_TASK);
@@ -137,7 +147,7 @@ impl Tunnels {
         }
         book.of_tasks.insert(task.number, of_task + 1);
         book.of_all += 1;
-        Ok(Permit { tunnels: Arc::clone(self), task: task.number })
+        Ok(Permit { tunnels: Arc::clone(self), task: task.number, _share: share })
     }
 
     fn order(

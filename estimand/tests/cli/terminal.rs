@@ -38,7 +38,13 @@ fn a_value_does_not_command_a_terminal() {
         ["get plain --raw", "get", "get --json", "get --explain", "show part", "show hostile", "bindings"]
     {
         let shown = on_a_terminal(&session, args);
-        let obeyed = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}' | '\u{202e}' | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0041}');
+        let obeyed = |c: char| {
+            matches!(
+                c,
+                '\u{1b}' | '\u{80}'
+                    ..='\u{9f}' | '\u{202e}' | '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0041}'
+            )
+        };
         assert!(!shown.contains(obeyed), "{args}: {shown:?}");
     }
     // A program reads what was written.

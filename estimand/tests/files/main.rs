@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod closed;
 mod shares;
+mod sharing;
 mod web_socket;
 
 use std::fs;

@@ -1,172 +1,172 @@
-//! Folders that users give others to read: by those who are named and nobody else, and to read only.
+//! One user takes what one user may, and the others go on.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use estimand_testkit::http::Http;
-use estimand_testkit::process::{self, Estimand, free_port};
+use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
-use super::run;
-
-struct Users {
-    service: Estimand,
-    http: Http,
-    alice: (String, Http),
-    bob: (String, Http),
-    carol: (String, Http),
+/// A service that makes tokens, too.
+fn up() -> Estimand {
+    process::estimand().args(["up", "--no-agent", "--defaults", "none"]).start()
 }
 
-fn start() -> Users {
-    let service =
-        process::estimand().args(["up", "--no-agent", "--defaults", "none"]).port(free_port()).start();
-    let http = service.http();
-    let user = |name: &str| {
-        let asked = json!({ "name": name, "role": "user" });
-        let made = http.send_json("POST", "/api/tokens", &asked).expect_status(201).json();
-        let token = made["token"].as_str().unwrap().to_owned();
-        let http = Http::new(service.base_url()).showing(Some(&token));
-        (token, http)
-    };
-    let [alice, bob, carol] = ["alice", "bob", "carol"].map(user);
-    Users { service, http, alice, bob, carol }
+fn token(up: &Estimand, user: &str) -> String {
+    let made = up.http().send_json("POST", "/api/tokens", &json!({ "name": user, "role": "user" }));
+    made.expect_status(201).json()["token"].as_str().unwrap().to_owned()
 }
 
-fn put(http: &Http, path: &str, text: &str) -> u16 {
-    http.request("PUT", &format!("/api/files/content?path={path}"), &[], text.as_bytes()).status
+fn put(http: &Http, path: &str, bytes: &[u8]) -> estimand_testkit::http::Response {
+    http.request("PUT", &format!("/api/files/content?path={path}"), &[], bytes)
 }
 
-fn content(http: &Http, path: &str) -> (u16, String) {
-    let answer = http.get(&format!("/api/files/content?path={path}"));
-    (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+/// An upload of which one byte has come.
+fn begun(http: &Http, token: &str, path: &str) -> TcpStream {
+    let mut wire = TcpStream::connect(http.authority()).unwrap();
+    wire.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "PUT /api/files/content?path={path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: \
+         1000000\r\n\r\nx",
+        http.authority()
+    );
+    wire.write_all(head.as_bytes()).unwrap();
+    wire
 }
 
-fn share(http: &Http, body: &Value) -> estimand_testkit::http::Response {
-    http.send_json("PUT", "/api/files/shares", body)
-}
-
-const TRAIN: &str = "/users/alice/data/mnist/train.csv";
-
-#[test]
-fn a_folder_that_is_shared_is_read_by_those_who_are_named() {
-    let mut users = start();
-    let (alice, bob, carol) = (&users.alice.1, &users.bob.1, &users.carol.1);
-    assert_eq!(put(alice, "data/mnist/train.csv", "1,2,3"), 200);
-    assert_eq!(put(alice, "data/secret", "s"), 200);
-    // A folder of bob's own by nearly the same name is another one.
-    assert_eq!(put(bob, "users/alice/data/mnist/train.csv", "own"), 200);
-    assert_eq!(content(bob, TRAIN).0, 404);
-    let missing = json!({ "folder": "data/none", "with": ["bob"] });
-    share(alice, &missing).expect_problem(404);
-    let shared = share(alice, &json!({ "folder": "data/mnist/", "with": ["bob"] })).expect_status(200).json();
-    let expected = json!({ "folder": "data/mnist", "path": "/users/alice/data/mnist", "owner": "alice", "with": ["bob"] });
-    assert_eq!(shared, expected);
-
-    assert_eq!(content(bob, TRAIN), (200, "1,2,3".to_owned()));
-    assert_eq!(content(bob, "users/alice/data/mnist/train.csv"), (200, "own".to_owned()));
-    let entry = bob.get(&format!("/api/files/entry?path={TRAIN}")).expect_status(200).json();
-    assert_eq!(entry["path"], TRAIN);
-    // A file that comes there later is shared, too, and listed page by page.
-    assert_eq!(put(alice, "data/mnist/z/test.csv", "4"), 200);
-    let page = |query: &str| {
-        let folder = "/api/files?folder=/users/alice/data/mnist&recursive=true&limit=2";
-        bob.get(&format!("{folder}{query}")).expect_status(200).json()
-    };
-    let first = page("");
-    let paths = |page: &Value| -> Vec<String> {
-        let files = page["files"].as_array().unwrap();
-        files.iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect()
-    };
-    assert_eq!(paths(&first), [TRAIN, "/users/alice/data/mnist/z"]);
-    let rest = page(&format!("&after={}", first["next"].as_str().unwrap()));
-    assert_eq!(paths(&rest), ["/users/alice/data/mnist/z/test.csv"]);
-
-    // Others find the words of a file that never was, and so does bob outside of the folder.
-    let words = |http: &Http, path: &str| {
-        let problem = http.get(&format!("/api/files/content?path={path}")).expect_problem(404);
-        problem["detail"].as_str().unwrap().replace(path, "PATH")
-    };
-    let never_was = words(bob, "/users/alice/data/mnist/none");
-    assert_eq!(words(carol, TRAIN), never_was);
-    assert_eq!(words(bob, "/users/alice/data/secret"), never_was);
-    assert_eq!(words(bob, "/users/alice/data/mnist2"), never_was);
-    assert_eq!(words(bob, "/users/nobody/data"), never_was);
-    for path in ["/users/alice/data/mnist/../secret", "/users/alice", "/etc/passwd"] {
-        assert_eq!(content(bob, path).0, 400, "{path}");
-    }
-    for folder in ["/users/alice/data", "/users/alice/data/mnist/none"] {
-        bob.get(&format!("/api/files?folder={folder}")).expect_problem(404);
-    }
-    carol.get("/api/files?folder=/users/alice/data/mnist").expect_problem(404);
-
-    // Nobody writes there, whether it is shared with them or not.
-    for http in [bob, carol] {
-        assert_eq!(put(http, TRAIN, "forged"), 403);
-        assert_eq!(http.request("DELETE", &format!("/api/files?path={TRAIN}"), &[], b"").status, 403);
-        let upload = format!("/api/files/upload?path={TRAIN}&size=3");
-        assert_eq!(http.get(&upload).status, 403);
-        share(http, &json!({ "folder": TRAIN, "with": ["carol"] })).expect_problem(400);
-    }
-    share(carol, &json!({ "folder": "data/mnist", "all": true })).expect_problem(404);
-    assert_eq!(carol.request("DELETE", "/api/files/shares?folder=data/mnist", &[], b"").status, 404);
-
-    // A link in it leads nowhere.
-    let place = users.service.data_dir().join("files/users/alice");
-    symlink(place.join("data/secret"), place.join("data/mnist/link")).unwrap();
-    symlink(place.join("data"), place.join("data/mnist/up")).unwrap();
-    for path in ["link", "up/secret"] {
-        assert_eq!(content(bob, &format!("/users/alice/data/mnist/{path}")).0, 404, "{path}");
-    }
-
-    let shares = |http: &Http| http.get("/api/files/shares").expect_status(200).json();
-    assert_eq!(shares(alice), json!({ "own": [expected], "others": [] }));
-    let others = json!([{ "path": "/users/alice/data/mnist", "owner": "alice" }]);
-    assert_eq!(shares(bob), json!({ "own": [], "others": others }));
-    assert_eq!(shares(carol), json!({ "own": [], "others": [] }));
-
-    // It is shared after a kill, and until it is not any more.
-    users.service.kill9();
-    users.service.restart_on_same_port();
-    let (alice, bob, carol) = (&users.alice.1, &users.bob.1, &users.carol.1);
-    assert_eq!((content(bob, TRAIN).0, content(carol, TRAIN).0), (200, 404));
-    share(alice, &json!({ "folder": "data/mnist", "all": true })).expect_status(200);
-    assert_eq!(content(carol, TRAIN).0, 200);
-    // An operator names the same as they do, and shares what is a user's.
-    assert_eq!(content(&users.http, TRAIN), content(&users.http, TRAIN.strip_prefix('/').unwrap()));
-    share(&users.http, &json!({ "folder": "data", "all": true })).expect_problem(400);
-    let by_operator = json!({ "folder": "users/alice/data/mnist", "with": ["carol"] });
-    share(&users.http, &by_operator).expect_status(200);
-    assert_eq!((content(bob, TRAIN).0, content(carol, TRAIN).0), (404, 200));
-    alice.request("DELETE", "/api/files/shares?folder=data/mnist", &[], b"").expect_status(204);
-    assert_eq!(content(carol, TRAIN).0, 404);
-    // Without a token nobody sees anything.
-    let nobody = Http::new(users.service.base_url()).showing(None);
-    assert!([401, 403].contains(&nobody.get("/api/files/shares").status));
+fn share(http: &Http, user: &str, kind: &str) -> Value {
+    let all = http.get("/api/shares").expect_status(200).json();
+    let of = all.as_array().unwrap().iter().find(|shares| shares["user"] == user).cloned();
+    of.map_or(Value::Null, |of| of["shares"][kind].clone())
 }
 
 #[test]
-fn the_command_line_shares_and_reads() {
-    let users = start();
-    assert_eq!(put(&users.alice.1, "data/mnist/train.csv", "1,2,3"), 200);
-    let cli = |token: &str, args: &[&str]| {
-        let mut command = process::command(process::binary());
-        command.args(args).env("ESTIMAND_SERVER", users.service.base_url()).env("ESTIMAND_TOKEN", token);
-        let output = run(command);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
+fn a_user_who_sends_slowly_keeps_nobody_else_from_sending() {
+    let up = up();
+    let (alice, bob) = (token(&up, "alice"), token(&up, "bob"));
+    let http = up.http();
+    let most = share(&http, "alice", "uploads")["limit"].as_u64().unwrap();
+    let mut slow: Vec<TcpStream> = (0..most).map(|n| begun(&http, &alice, &format!("slow{n}"))).collect();
+    wait::until(PATIENCE, "all of them to be begun", || {
+        (share(&http, "alice", "uploads")["used"] == most).then_some(())
+    });
+    let hers = Http::new(up.base_url()).showing(Some(&alice));
+    let refused = put(&hers, "one-more", b"x").expect_status(503).json();
+    assert!(refused["detail"].as_str().unwrap().contains("users set alice --uploads"), "{refused}");
+    let his = Http::new(up.base_url()).showing(Some(&bob));
+    put(&his, "his", b"his").expect_status(200);
+    put(&http, "an-operators", b"x").expect_status(200);
+    // A place is given back with its connection.
+    drop(slow.pop());
+    wait::until(PATIENCE, "a place to be free", || {
+        (put(&hers, "one-more", b"x").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_users_files_are_bounded_and_counted_as_they_come_and_go() {
+    let up = up();
+    let (alice, bob) = (token(&up, "alice"), token(&up, "bob"));
+    let (http, hers) = (up.http(), Http::new(up.base_url()).showing(Some(&alice)));
+    let limits = json!({ "files": 3, "fileBytes": 1_000 });
+    http.send_json("PATCH", "/api/users/alice", &limits).expect_status(200);
+    put(&hers, "a", &[1; 400]).expect_status(200);
+    put(&hers, "b", &[2; 400]).expect_status(200);
+    let used = |kind: &str| share(&http, "alice", kind)["used"].as_u64().unwrap();
+    assert_eq!((used("files"), used("fileBytes")), (2, 800));
+    let refused = put(&hers, "c", &[3; 400]).expect_status(409).json();
+    assert!(refused["detail"].as_str().unwrap().contains("users set alice --file-bytes"), "{refused}");
+    // What has come of it is not kept, and what is replaced counts no more.
+    put(&hers, "b", &[4; 100]).expect_status(200);
+    put(&hers, "c", &[5; 100]).expect_status(200);
+    let refused = put(&hers, "d", b"").expect_status(409).json();
+    assert!(refused["detail"].as_str().unwrap().contains("users set alice --files"), "{refused}");
+    hers.request("DELETE", "/api/files?path=a", &[], b"").expect_status(204);
+    put(&hers, "d", b"").expect_status(200);
+    assert_eq!((used("files"), used("fileBytes")), (3, 200));
+    put(&Http::new(up.base_url()).showing(Some(&bob)), "c", &[3; 4_000]).expect_status(200);
+}
+
+/// A request on a connection of its own, of which no answer was read yet.
+fn asked(http: &Http, token: &str, path: &str) -> TcpStream {
+    let mut wire = TcpStream::connect(http.authority()).unwrap();
+    wire.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", http.authority());
+    wire.write_all(head.as_bytes()).unwrap();
+    wire
+}
+
+fn status(wire: &mut TcpStream) -> String {
+    let mut line = vec![0; 12];
+    wire.read_exact(&mut line).unwrap();
+    String::from_utf8(line).unwrap()
+}
+
+#[test]
+fn a_user_who_watches_waits_and_connects_leaves_room_for_others() {
+    let up = up();
+    let (alice, bob, http) = (token(&up, "alice"), token(&up, "bob"), up.http());
+    let limits = json!({ "watches": 2, "polls": 2 });
+    http.send_json("PATCH", "/api/users/alice", &limits).expect_status(200);
+    let held = |kind: &str, count: u64| {
+        wait::until(PATIENCE, "it to be counted", || {
+            (share(&http, "alice", kind)["used"] == count).then_some(())
+        });
     };
-    let said = cli(&users.alice.0, &["files", "share", "data/mnist", "--with", "bob,carol"]);
-    assert_eq!(said.1, "`data/mnist` can be read by bob, carol, as `/users/alice/data/mnist`\n", "{said:?}");
-    let said = cli(&users.bob.0, &["files", "shares"]);
-    assert!(said.1.contains("/users/alice/data/mnist  alice  you"), "{said:?}");
-    let said = cli(&users.bob.0, &["files", "list", "/users/alice/data/mnist"]);
-    assert!(said.1.contains(TRAIN), "{said:?}");
-    assert_eq!(cli(&users.bob.0, &["files", "get", TRAIN, "-"]).1, "1,2,3");
-    let said = cli(&users.bob.0, &["files", "put", "/etc/hostname", "/users/alice/data/mnist/"]);
-    assert!(said.0 != Some(0) && said.2.contains("is not the path of a file"), "{said:?}");
-    let said = cli(&users.alice.0, &["files", "unshare", "data/mnist", "--json"]);
-    assert_eq!(said.0, Some(0), "{said:?}");
-    let said = cli(&users.bob.0, &["files", "get", TRAIN, "-"]);
-    assert!(said.0 != Some(0) && said.2.contains(&format!("there is no file `{TRAIN}`")), "{said:?}");
-    assert!(!fs::exists(users.service.data_dir().join("files/users/bob")).unwrap());
+    let watch = "/api/data/watch?dataName=x";
+    let mut watches: Vec<TcpStream> = (0..2).map(|_| asked(&http, &alice, watch)).collect();
+    watches.iter_mut().for_each(|wire| assert_eq!(status(wire), "HTTP/1.1 200"));
+    assert_eq!(status(&mut asked(&http, &alice, watch)), "HTTP/1.1 503");
+    assert_eq!(status(&mut asked(&http, &bob, watch)), "HTTP/1.1 200");
+    let poll = "/api/tasks/events?waitMs=60000";
+    let polls: Vec<TcpStream> = (0..2).map(|_| asked(&http, &alice, poll)).collect();
+    held("polls", 2);
+    assert_eq!(status(&mut asked(&http, &alice, poll)), "HTTP/1.1 503");
+    assert_eq!(status(&mut asked(&http, &bob, "/api/tasks/events?waitMs=1")), "HTTP/1.1 200");
+    drop((watches, polls));
+    held("watches", 0);
+    held("polls", 0);
+
+    held("connections", 0);
+    http.send_json("PATCH", "/api/users/alice", &json!({ "connections": 2 })).expect_status(200);
+    let mut open: Vec<TcpStream> = (0..2).map(|_| asked(&http, &alice, "/api/shares")).collect();
+    open.iter_mut().for_each(|wire| assert_eq!(status(wire), "HTTP/1.1 200"));
+    let mut third = asked(&http, &alice, "/api/shares");
+    assert_eq!(status(&mut third), "HTTP/1.1 503");
+    // It is closed, and not kept beside the others.
+    third.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(status(&mut asked(&http, &bob, "/api/shares")), "HTTP/1.1 200");
+    drop(open);
+    wait::until(PATIENCE, "a connection to be free", || {
+        (status(&mut asked(&http, &alice, "/api/shares")) == "HTTP/1.1 200").then_some(())
+    });
+}
+
+#[test]
+fn a_change_and_an_answer_end_with_the_token() {
+    let up = up();
+    let (alice, http) = (token(&up, "alice"), up.http());
+    let hers = Http::new(up.base_url()).showing(Some(&alice));
+    let size = 64 << 20;
+    put(&hers, "large", &vec![7; size]).expect_status(200);
+    let mut reading = TcpStream::connect(http.authority()).unwrap();
+    reading.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "GET /api/files/content?path=large HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {alice}\r\n\r\n",
+        http.authority()
+    );
+    reading.write_all(head.as_bytes()).unwrap();
+    let mut got = vec![0; 1024];
+    reading.read_exact(&mut got).unwrap();
+    let mut sending = begun(&http, &alice, "half");
+    wait::until(PATIENCE, "it to be begun", || (share(&http, "alice", "uploads")["used"] == 1).then_some(()));
+    http.request("DELETE", "/api/tokens/alice", &[], b"").expect_status(200);
+    let mut answer = vec![0; 12];
+    sending.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, b"HTTP/1.1 401");
+    let mut rest = Vec::new();
+    let _ = reading.read_to_end(&mut rest);
+    assert!(rest.len() < size / 2, "{} bytes of {size} after the token was revoked", rest.len());
 }

@@ -2,6 +2,8 @@
 //! and nobody else; also while agents and services are killed, and whatever a task leaves in its folder.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 
 use estimand_testkit::docker::{self, IMAGE};
@@ -129,6 +131,30 @@ fn a_missing_input_ends_a_task_before_it_begins() {
     let wrong = json!({ "command": command, "inputs": ["/etc/shadow"], "outputs": ["../x"] });
     let problem = plane.http.send_json("POST", "/api/tasks", &wrong).expect_problem(400);
     assert_eq!(problem["errors"].as_array().unwrap().len(), 2, "{problem}");
+}
+
+#[test]
+fn uploads_that_crawl_keep_no_task_from_ending() {
+    let plane = Plane::start(&["n1"]);
+    let alice = plane.token(&json!({ "name": "alice", "role": "user" }));
+    let authority = plane.http.authority().to_owned();
+    // More than anybody's share, and than there were places of all.
+    let begin = |number: usize| {
+        let mut wire = TcpStream::connect(&authority).unwrap();
+        let head = format!(
+            "PUT /api/files/content?path=slow{number} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {alice}\r\n\
+             Content-Length: 1000000\r\n\r\nx"
+        );
+        wire.write_all(head.as_bytes()).unwrap();
+        wire
+    };
+    let _crawling: Vec<TcpStream> = (0..80).map(begin).collect();
+    let document = json!({ "command": script("echo o > out"), "outputs": ["out"], "user": "alice" });
+    let id = plane.submit(&document);
+    let task = plane.over(&id);
+    assert_eq!(outputs(&task), (vec!["out"], Vec::new()), "{task}");
+    let hers = Http::new(plane.services.base_url()).showing(Some(&alice));
+    assert_eq!(content(&hers, &format!("tasks/{id}/out")), b"o\n");
 }
 
 #[test]

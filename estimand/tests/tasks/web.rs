@@ -119,8 +119,13 @@ fn an_answer_without_a_body_comes_at_once_and_a_protocol_that_nobody_asked_for_d
             let answer = plane.http.get(&format!("{web}/{path}"));
             assert_eq!((answer.status, answer.body.len()), (status, 0), "{answer:?}");
             assert_eq!(answer.header("location"), Some("/api/tasks/web/web/api/tokens"), "{answer:?}");
-            for name in ["content-length", "server", "strict-transport-security", "www-authenticate", "x-accel-redirect"]
-            {
+            for name in [
+                "content-length",
+                "server",
+                "strict-transport-security",
+                "www-authenticate",
+                "x-accel-redirect",
+            ] {
                 assert_eq!(answer.header(name), None, "{answer:?}");
             }
             for name in ["access-control-allow-origin", "refresh", "link", "via", "x-frame-options"] {

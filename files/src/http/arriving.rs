@@ -4,11 +4,14 @@ use bytes::Bytes;
 use estimand_api::file::FileEntry;
 use estimand_api::file::UploadProgress;
 use estimand_api::problem::Problem;
+use estimand_web::Permit;
 
 use super::entries;
 use super::problems;
 use crate::FileService;
-use crate::uploads::{Piece, Received, Upload, UploadError};
+use crate::home::Home;
+use crate::upload_error::UploadError;
+use crate::uploads::{Piece, Received, Upload};
 
 /// How much is written at a time.
 const WRITTEN_TOGETHER: usize = 256 * 1024;
@@ -18,6 +21,8 @@ pub struct ArrivingPiece {
     upload: Upload,
     piece: Piece,
     waiting: Vec<u8>,
+    /// The part of the user's share.
+    _share: Permit,
 }
 
 /// The outcome of a piece.
@@ -27,11 +32,17 @@ pub enum Arrived {
 }
 
 impl ArrivingPiece {
-    pub async fn begin(service: &FileService, upload: Upload, offset: u64) -> Result<Self, Problem> {
+    pub async fn begin(
+        service: &FileService,
+        home: &Home,
+        upload: Upload,
+        offset: u64,
+    ) -> Result<Self, Problem> {
+        let share = home.begin_upload()?;
         let (asked, place) = (upload.clone(), service.writing().take(&upload.owner).await?);
         let piece = service.blocking(move |inner| (inner.uploads.begin(asked, offset), place).0).await?;
         let piece = piece.map_err(|error| problems::of_upload(error, &upload))?;
-        Ok(ArrivingPiece { service: service.clone(), upload, piece, waiting: Vec::new() })
+        Ok(ArrivingPiece { service: service.clone(), upload, piece, waiting: Vec::new(), _share: share })
     }
 
     /// Takes the next part; the piece is over if this fails.

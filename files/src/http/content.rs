@@ -41,7 +41,7 @@ pub async fn get(
 pub async fn sent(req: &HttpRequest, home: &Home, service: &FileService) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::read_path(query.get("path"))?;
-    let of = home.place_to_read(&path, service.shares())?;
+    let of = home.place_to_read(&path, service.shared_folders())?;
     let opened = service.blocking(move |inner| {
         let file = inner.root.file(&of)?;
         NamedFile::from_file(file, of.name())

@@ -19,6 +19,7 @@ use crate::FileService;
 use crate::home::Home;
 use crate::listing::Listing;
 use crate::root;
+use crate::usage::Counts;
 
 /// The most files on a page, and how many there are if nothing is said.
 const MAX_PAGE: u64 = 1_000;
@@ -59,7 +60,7 @@ pub async fn list(
         limit: usize::try_from(limit.clamp(1, MAX_PAGE)).unwrap_or(1),
     };
     let home = Home::of(&caller);
-    let top = home.folder(listing.folder.as_ref(), service.shares())?;
+    let top = home.folder(listing.folder.as_ref(), service.shared_folders())?;
     let (page, listing) =
         service.blocking(move |inner| (listing.page(&inner.root, top.as_ref()), listing)).await?;
     let page = page.or_else(|error| match listing.folder {
@@ -105,7 +106,7 @@ pub async fn described(
 ) -> Result<HttpResponse, Failure> {
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::read_path(query.get("path"))?;
-    let place = home.place_to_read(&path, service.shares())?;
+    let place = home.place_to_read(&path, service.shared_folders())?;
     // Reading a large file takes long, and goes on if the caller goes away.
     let digesting = service.digesting().take(&home.owner()).await?;
     let of = path.clone();
@@ -140,7 +141,15 @@ pub async fn delete(
     let query = Query::parse(req.query_string(), &["path"])?;
     let path = parameters::path(query.get("path"))?;
     let of = Home::of(&caller).place(&path)?;
-    let removed = service.blocking(move |inner| inner.root.remove(&of)).await?;
+    let removed = service.blocking(move |inner| {
+        let size = inner.root.size(&of);
+        inner.root.remove(&of)?;
+        if let Some(size) = size {
+            inner.usage.change_at(of.as_str(), -Counts::file(size));
+        }
+        io::Result::Ok(())
+    });
+    let removed = removed.await?;
     removed.map_err(|error| problems::of_file(&error, &path))?;
     Ok(HttpResponse::NoContent().finish())
 }

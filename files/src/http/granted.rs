@@ -45,7 +45,8 @@ pub async fn grant(
             return make(home.as_deref(), Right::Read(path.path().clone()));
         };
         let user = user.as_ref().map(UserName::as_str);
-        let is_shared = user.is_none_or(|user| service.shares().is_readable(user, owner, path.path()));
+        let is_shared =
+            user.is_none_or(|user| service.shared_folders().is_readable(user, owner, path.path()));
         make(None, if is_shared { Right::Read(path.place()) } else { Right::Nothing })
     };
     Ok(HttpResponse::Ok().json(FileGrants {

@@ -6,6 +6,6 @@ pub mod entries;
 pub mod granted;
 mod parameters;
 mod problems;
-pub mod shares;
+pub mod sharing;
 pub mod socket;
 pub mod upload;

@@ -6,7 +6,8 @@ use std::io;
 use estimand_api::problem::{FieldError, Problem, kind};
 
 use crate::root;
-use crate::uploads::{Upload, UploadError};
+use crate::upload_error::UploadError;
+use crate::uploads::Upload;
 
 pub fn of_upload(error: UploadError, upload: &Upload) -> Problem {
     let path = &upload.path;
@@ -15,10 +16,13 @@ pub fn of_upload(error: UploadError, upload: &Upload) -> Problem {
         UploadError::TooMany => {
             Problem::unavailable(format!("too many files are being sent; nothing of `{path}` was taken"), 1)
         }
-        UploadError::TooManyOfOne { most } => Problem::unavailable(
-            format!("{most} files are being sent for this user, the most at once; nothing of `{path}` was taken"),
+        UploadError::TooManyOfTasks { most } => Problem::unavailable(
+            format!(
+                "{most} files of tasks of this user are being sent, the most at once; nothing of `{path}` was taken"
+            ),
             1,
         ),
+        UploadError::Share(problem) => *problem,
         UploadError::WrongOffset { received } => Problem::conflict(format!(
             "{received} bytes of `{path}` are here: go on with `offset={received}`, or begin again with `offset=0`"
         )),

@@ -147,7 +147,7 @@ impl Socket {
         let begun = async {
             let received = self.service.blocking(move |inner| inner.uploads.received(&asked)).await?;
             let received = received.map_err(|error| problems::of_file(&error, &upload.path))?;
-            Ok((received, ArrivingPiece::begin(&self.service, upload, received).await?))
+            Ok((received, ArrivingPiece::begin(&self.service, &self.home, upload, received).await?))
         };
         let (mut received, mut piece) = match begun.await {
             Ok(begun) => begun,
@@ -191,7 +191,7 @@ impl Socket {
 
     async fn download(&mut self, request: &DownloadRequest) -> Result<(), SocketEnd> {
         let (path, offset) = (request.path.clone(), request.offset);
-        let place = match self.home.place_to_read(&path, self.service.shares()) {
+        let place = match self.home.place_to_read(&path, self.service.shared_folders()) {
             Ok(place) => place,
             Err(problem) => return self.answer(&SocketAnswer::Problem(problem)).await,
         };

@@ -75,7 +75,7 @@ pub async fn taken(
         }
         (Some(_), _) => {}
     }
-    let piece = ArrivingPiece::begin(service, upload, offset).await?;
+    let piece = ArrivingPiece::begin(service, home, upload, offset).await?;
     Ok(match receive(piece, body).await? {
         Arrived::Piece(progress) => HttpResponse::Accepted().json(progress),
         Arrived::File(file) => HttpResponse::Ok().json(file),

@@ -31,6 +31,7 @@ use crate::compression;
 use crate::conditional;
 use crate::cors::AllowedOrigins;
 use crate::failure::{self, Failure};
+use crate::live_shares;
 use crate::log_text::logged;
 use crate::query::Query;
 use crate::request_id;
@@ -99,7 +100,7 @@ impl Gate {
                 };
                 (response, principal)
             }
-            Err(problem) => (HttpResponse::from_error(Failure::from(problem)), None),
+            Err(problem) => (live_shares::refused(problem), None),
         };
         let mut response = response_budget::bounded(&req, conditional::tagged(&req, response));
         if let Some(admission) = &self.admission {
@@ -121,6 +122,7 @@ impl Gate {
         let Some(admission) = &self.admission else { return Ok(None) };
         browser::check_origin(req, &self.origins)?;
         let principal = admission.check(self.role, req)?;
+        live_shares::connect(req, &principal)?;
         if !self.takes_query {
             Query::parse(req.query_string(), &[])?;
         }

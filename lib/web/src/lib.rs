@@ -29,6 +29,7 @@ mod cors;
 mod events;
 pub mod failure;
 mod gate;
+mod live_shares;
 mod log_text;
 mod openapi;
 pub mod parameters;

@@ -1,6 +1,8 @@
 //! A long-running request (an endless stream, a read that waits, a large body that comes or goes) ends when the caller's
 //! token is revoked or expires.
 //!
+//! What lasts takes a part of its user's share, too ([`live_shares`]).
+//!
 //! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for, each
 //! stream and each large body listen to admission as long as they last. A change is cut off only while its body comes:
 //! later its outcome would be unknown.
@@ -24,8 +26,10 @@ use futures_util::{FutureExt, Stream};
 use crate::admission::{Admission, Revocation};
 use crate::body;
 use crate::failure::Failure;
+use crate::live_shares;
 use crate::log_text::logged;
 use crate::role::Role;
+use crate::shares::Permit;
 
 /// A body of that size is sent or has come at once, or nearly so.
 const AT_ONCE: u64 = 64 * 1024;
@@ -43,10 +47,16 @@ pub(crate) async fn until_revoked(
     let mut answering = pin!(answering);
     match futures_util::poll!(answering.as_mut()) {
         Poll::Ready(response) => response,
-        Poll::Pending => match select(answering, admission.revocation(role, req)).await {
-            Either::Left((response, _)) => response,
-            Either::Right((problem, _)) => HttpResponse::from_error(Failure::from(problem)),
-        },
+        Poll::Pending => {
+            let _share = match live_shares::poll(req) {
+                Ok(share) => share,
+                Err(problem) => return HttpResponse::from_error(Failure::from(problem)),
+            };
+            match select(answering, admission.revocation(role, req)).await {
+                Either::Left((response, _)) => response,
+                Either::Right((problem, _)) => HttpResponse::from_error(Failure::from(problem)),
+            }
+        }
     }
 }
 
@@ -65,9 +75,17 @@ pub(crate) fn cut_off(
     if !is_long || *req.method() != Method::GET {
         return response;
     }
+    let share = match response.body().size() {
+        BodySize::Stream => live_shares::watch(req, &response),
+        _ => Ok(None),
+    };
+    let share = match share {
+        Ok(share) => share,
+        Err(problem) => return HttpResponse::from_error(Failure::from(problem)),
+    };
     response.map_body(|_, body| {
         let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
-        BoxBody::new(RevocableBody { body, revocation, path })
+        BoxBody::new(RevocableBody { body, revocation, path, _share: share })
     })
 }
 
@@ -75,6 +93,7 @@ struct RevocableBody {
     body: BoxBody,
     revocation: Revocation,
     path: String,
+    _share: Option<Permit>,
 }
 
 impl MessageBody for RevocableBody {

@@ -10,6 +10,7 @@ use estimand_api::share::{KINDS, KINDS_OF_SHARE, Limits, Share, ShareKind, UserS
 use estimand_runtime::metrics::{Exposition, Kind};
 
 use crate::failure::Failure;
+use crate::live_shares;
 use crate::role::{Principal, Role};
 use crate::routes::Routes;
 use crate::served_part::ServedPart;
@@ -70,6 +71,7 @@ impl Reporter {
     /// The shares of all users, or of one.
     fn report(&self, only: Option<&str>) -> Vec<UserShares> {
         let mut report = ShareReport::default();
+        live_shares::report_bounds(&mut report);
         self.parts.iter().for_each(|part| part.report_shares(&mut report));
         for user in self.users.all() {
             for declared in &KINDS {

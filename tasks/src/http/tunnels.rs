@@ -48,7 +48,7 @@ pub async fn open(
     let task = service.shared().task(&Scope::of(&caller), segment(&req, "id"))?;
     // Before anybody is asked for a connection.
     let (response, wire) = websocket(&req, body)?;
-    let Tunnel { half, permit } = service.shared().tunnels.open(&task).await?;
+    let Tunnel { half, permit } = service.shared().tunnels.open(&task, caller.as_user()).await?;
     join(&service, wire, half, Some(permit));
     Ok(response)
 }

@@ -45,7 +45,7 @@ async fn the_agent_of_the_node_makes_the_tunnel_and_no_other() {
         assert_eq!(tunnels.make(order.number, |_| true).unwrap_err().status, 404);
         half
     };
-    let (opened, mut agents) = tokio::join!(tunnels.open(&running), agent);
+    let (opened, mut agents) = tokio::join!(tunnels.open(&running, None), agent);
     let mut tunnel = opened.unwrap();
     tunnel.half.write_all(b"hello").await.unwrap();
     tunnel.half.shutdown().await.unwrap();
@@ -60,7 +60,7 @@ async fn the_agent_of_the_node_makes_the_tunnel_and_no_other() {
 async fn an_agent_that_says_nothing_or_no_is_told_of() {
     let tunnels = Tunnels::new(0);
     let running = task(1, State::Running, "80");
-    let problem = tunnels.open_within(&running, Duration::from_millis(50)).await.err().unwrap();
+    let problem = tunnels.open_within(&running, None, Duration::from_millis(50)).await.err().unwrap();
     assert!(problem.detail.contains("agent of `n1`") && problem.status == 503, "{problem}");
     assert!(tunnels.orders("n1", 0).is_empty());
     let mut bell = tunnels.listen();
@@ -68,7 +68,7 @@ async fn an_agent_that_says_nothing_or_no_is_told_of() {
         bell.changed().await.unwrap();
         tunnels.refuse(2, "nothing listens".to_owned(), |_| true).unwrap();
     };
-    let (opened, ()) = tokio::join!(tunnels.open(&running), refuse);
+    let (opened, ()) = tokio::join!(tunnels.open(&running, None), refuse);
     assert_eq!(opened.err().unwrap().detail, "nothing listens");
     assert_eq!(tunnels.count(), 0);
 }
@@ -83,7 +83,7 @@ async fn a_task_that_cannot_be_reached_says_why() {
         (State::Lost, "0", 503, "its node `n1` is lost"),
         (State::Failed, "0", 409, "is over: it is FAILED"),
     ] {
-        let problem = tunnels.open(&task(1, state, port)).await.err().unwrap();
+        let problem = tunnels.open(&task(1, state, port), None).await.err().unwrap();
         assert!(problem.status == status && problem.detail.contains(part), "{problem}");
     }
 }
@@ -92,13 +92,30 @@ async fn a_task_that_cannot_be_reached_says_why() {
 fn a_task_takes_not_all_connections() {
     let tunnels = Tunnels::new(0);
     let permits = |number, count: usize| -> Vec<Permit> {
-        (0..count).map(|_| tunnels.permit(&task(number, State::Running, "80")).unwrap()).collect()
+        (0..count).map(|_| tunnels.permit(&task(number, State::Running, "80"), None).unwrap()).collect()
     };
     let first = permits(1, MAX_OF_A_TASK);
-    let problem = tunnels.permit(&task(1, State::Running, "80")).unwrap_err();
+    let problem = tunnels.permit(&task(1, State::Running, "80"), None).unwrap_err();
     assert!(problem.detail.contains("`t1` has 128 connections"), "{problem}");
     let others: Vec<_> = (2..5).flat_map(|number| permits(number, MAX_OF_A_TASK)).collect();
-    assert!(tunnels.permit(&task(9, State::Running, "80")).unwrap_err().detail.contains("there are 512"));
+    assert!(
+        tunnels.permit(&task(9, State::Running, "80"), None).unwrap_err().detail.contains("there are 512")
+    );
     drop((first, others));
     assert_eq!(tunnels.count(), 0);
+}
+
+#[test]
+fn a_user_has_a_part_of_all_connections() {
+    let tunnels = Tunnels::new(0);
+    let users = estimand_web::Users::default();
+    let (alice, bob) = (users.admit("alice"), users.admit("bob"));
+    let share = MAX_OF_ALL / 8;
+    let held: Vec<Permit> =
+        (0..share).map(|_| tunnels.permit(&task(1, State::Running, "80"), Some(&alice)).unwrap()).collect();
+    let problem = tunnels.permit(&task(2, State::Running, "80"), Some(&alice)).unwrap_err();
+    assert!(problem.status == 503 && problem.detail.contains("`alice` has 64 of at most 64"), "{problem}");
+    drop(tunnels.permit(&task(2, State::Running, "80"), Some(&bob)).unwrap());
+    drop(held);
+    assert_eq!((alice.held(ShareKind::Tunnels), tunnels.count()), (0, 0));
 }

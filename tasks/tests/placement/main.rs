@@ -194,7 +194,10 @@ fn labels_that_are_only_claimed_choose_no_node_for_secrets_and_inputs() {
     queue.push(TaskNumber(2), 0, 0, &bound);
     assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), [(1, "n1")]);
     let said = misfit(&cluster, &bound).unwrap().to_string();
-    assert!(said.contains("has secrets or inputs") && said.contains("`n=1`") && said.contains("only claim"), "{said}");
+    assert!(
+        said.contains("has secrets or inputs") && said.contains("`n=1`") && said.contains("only claim"),
+        "{said}"
+    );
 
     let id = cluster.ledger.node("n1").unwrap();
     let labels = cluster.node(id).unwrap().labels.clone();

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
+use crate::live_shares::ConnectionShare;
 use estimand_runtime::metrics::{Counter, Exposition, Kind};
 use estimand_runtime::open_files::max_open_files;
 
@@ -72,6 +73,7 @@ pub(crate) struct Connection {
     idle_since: AtomicU64,
     closed: AtomicBool,
     reader: AtomicWaker,
+    share: ConnectionShare,
 }
 
 /// Lies in a connection for as long as it is open.
@@ -136,6 +138,7 @@ impl Connections {
             idle_since: AtomicU64::new(self.now_ms()),
             closed: AtomicBool::new(false),
             reader: AtomicWaker::new(),
+            share: ConnectionShare::default(),
         });
         table.open.insert(id, Arc::clone(&connection));
         let margin = (room / MARGIN_SHARE).max(1);
@@ -226,6 +229,10 @@ impl Connection {
     pub(crate) fn begin(self: &Arc<Self>) -> BusyConnection {
         self.idle_since.store(BUSY, Ordering::Relaxed);
         BusyConnection(Arc::clone(self))
+    }
+
+    pub(crate) fn share(&self) -> &ConnectionShare {
+        &self.share
     }
 
     /// None while a request is being answered.

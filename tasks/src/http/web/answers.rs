@@ -118,7 +118,9 @@ fn place_in_task(place: &str, target: &str, own_host: &str, prefix: &str) -> Opt
     let named = Url::parse(&format!("http://{TASK_HOST}{target}")).ok()?.join(place).ok()?;
     let is_own = ["http", "https"].iter().any(|scheme| {
         let own = Url::parse(&format!("{scheme}://{own_host}"));
-        own.is_ok_and(|own| own.host() == named.host() && own.port_or_known_default() == named.port_or_known_default())
+        own.is_ok_and(|own| {
+            own.host() == named.host() && own.port_or_known_default() == named.port_or_known_default()
+        })
     });
     match named.host_str() {
         Some(TASK_HOST) => {}

@@ -13,7 +13,7 @@ use estimand_web::{Body, Failure, Principal, Query};
 use super::{parameters, problems};
 use crate::FileService;
 use crate::root;
-use crate::shares::ShareError;
+use crate::shared_folders::ShareError;
 
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
@@ -32,7 +32,7 @@ pub async fn list(
     service: ThinData<FileService>,
 ) -> Result<HttpResponse, Failure> {
     Query::parse(req.query_string(), &[])?;
-    Ok(HttpResponse::Ok().json(service.shares().of(caller.user())))
+    Ok(HttpResponse::Ok().json(service.shared_folders().of(caller.user())))
 }
 
 /// Gives other users a folder to read, with all that is in it now and later.
@@ -62,14 +62,14 @@ pub async fn share(
     let (of, within, place) = (owner.clone(), path.path().clone(), path.place());
     let done = service.blocking(move |inner| {
         inner.root.folder(Some(place.as_str()))?;
-        inner.shares.share(&of, &within, kept)
+        inner.shared_folders.share(&of, &within, kept)
     });
     done.await?.map_err(|error| of_share(error, &folder))?;
     let folder = path.path().clone();
     Ok(HttpResponse::Ok().json(SharedFolder { folder, path, owner, readers }))
 }
 
-/// Shares a folder with nobody any more.
+/// SharedFolders a folder with nobody any more.
 ///
 /// A file that is being fetched is fetched to its end.
 #[utoipa::path(
@@ -94,7 +94,7 @@ pub async fn unshare(
     })?;
     let folder = parameters::path_of("folder", given)?;
     let Owned { owner, path } = owned(&caller, &folder)?;
-    let done = service.blocking(move |inner| inner.shares.unshare(&owner, path.path()));
+    let done = service.blocking(move |inner| inner.shared_folders.unshare(&owner, path.path()));
     match done.await?.map_err(|error| of_share(error, &folder))? {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(Problem::not_found(format!("the folder `{folder}` is not shared")).into()),

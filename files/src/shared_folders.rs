@@ -39,13 +39,13 @@ impl From<rustix::io::Errno> for ShareError {
 }
 
 #[derive(Debug, Default)]
-pub struct Shares {
+pub struct SharedFolders {
     /// The folder that the file is in; none: they are kept nowhere.
     top: Option<OwnedFd>,
     folders: Mutex<Folders>,
 }
 
-impl Shares {
+impl SharedFolders {
     pub fn open(root: &Root) -> io::Result<Self> {
         let top = root.folder(None)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -62,7 +62,7 @@ impl Shares {
             Err(rustix::io::Errno::NOENT) => Folders::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(Shares { top: Some(top), folders: Mutex::new(folders) })
+        Ok(SharedFolders { top: Some(top), folders: Mutex::new(folders) })
     }
 
     /// True if a user may read what has this path in the owner's folder.
@@ -97,7 +97,7 @@ impl Shares {
         shares
     }
 
-    /// Shares a folder with these from now on, and with nobody else. Blocking.
+    /// SharedFolders a folder with these from now on, and with nobody else. Blocking.
     pub fn share(&self, owner: &UserName, folder: &FilePath, readers: Readers) -> Result<(), ShareError> {
         let mut folders = self.folders();
         let mut next = folders.clone();
@@ -111,7 +111,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Shares a folder no longer; false if it was not shared. Blocking.
+    /// SharedFolders a folder no longer; false if it was not shared. Blocking.
     pub fn unshare(&self, owner: &UserName, folder: &FilePath) -> Result<bool, ShareError> {
         let mut folders = self.folders();
         let mut next = folders.clone();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_readable_with_all_that_is_in_it_and_nothing_beside_it() {
-        let shares = Shares::default();
+        let shares = SharedFolders::default();
         shares.share(&user("alice"), &path("data/mnist"), with(&["bob"])).unwrap();
         let reads = |name: &str, text: &str| shares.is_readable(name, &user("alice"), &path(text));
         for (text, readable) in [
@@ -187,9 +187,9 @@ mod tests {
     fn shares_are_there_after_a_restart_and_bounded() {
         let place = tempfile::tempdir().unwrap();
         let root = Root::open(place.path()).unwrap();
-        let shares = Shares::open(&root).unwrap();
+        let shares = SharedFolders::open(&root).unwrap();
         shares.share(&user("alice"), &path("data"), with(&["bob"])).unwrap();
-        let again = Shares::open(&root).unwrap();
+        let again = SharedFolders::open(&root).unwrap();
         assert_eq!(again.of(Some("bob")).others.len(), 1);
         assert_eq!(again.of(Some("bob")), shares.of(Some("bob")));
         assert_eq!((again.of(None).own.len(), again.of(Some("carol"))), (1, FolderShares::default()));
@@ -197,6 +197,6 @@ mod tests {
         (0..MAX_FOLDERS).for_each(|number| all(number).unwrap());
         assert!(matches!(all(MAX_FOLDERS), Err(ShareError::TooMany)));
         all(0).unwrap();
-        assert_eq!(Shares::open(&root).unwrap().of(Some("eve")).own.len(), MAX_FOLDERS);
+        assert_eq!(SharedFolders::open(&root).unwrap().of(Some("eve")).own.len(), MAX_FOLDERS);
     }
 }

@@ -17,9 +17,9 @@ fn a_users_task_waits_for_a_node_that_runs_those() {
     alice.send_json("POST", "/api/tasks", &document).expect_status(201);
     let waits = wait::until(PATIENCE, "a reason", || {
         let waits = plane.task("hers")["waits"].as_str()?.to_owned();
-        waits.contains("fits on no node").then_some(waits)
+        waits.contains("it is the task of a user").then_some(waits)
     });
-    assert!(waits.contains("task of a user") && waits.contains("`--run-as USER`"), "{waits}");
+    assert!(waits.contains("fits on no node") && waits.contains("`--run-as USER`"), "{waits}");
     // On behalf of a user it is theirs.
     plane.submit(&json!({ "id": "for-her", "command": ["/bin/true"], "user": "alice" }));
     plane.submit(&json!({ "id": "own", "command": ["/bin/true"] }));

@@ -14,6 +14,7 @@ mod ports;
 mod precedence;
 mod pressure;
 mod promises;
+mod training;
 mod web;
 
 use std::io::Read as _;

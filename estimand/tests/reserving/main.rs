@@ -10,6 +10,7 @@ mod had;
 mod lines;
 mod lists;
 mod many;
+mod mixture;
 mod plane;
 mod predicting;
 mod users;

@@ -6,7 +6,7 @@ use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 /// Measured on every machine.
-const EVERYWHERE: [&str; 6] = ["cpu", "memory", "load", "network", "processes", "system"];
+const EVERYWHERE: [&str; 7] = ["cpu", "memory", "load", "network", "processes", "system", "node_utilization"];
 /// Where there is something to measure.
 const PERHAPS: [&str; 5] = ["disk", "disk_io", "cgroup", "gpu", "hdfs"];
 const NODE: &str = "fresh";
@@ -60,6 +60,8 @@ fn a_fresh_node_tells_what_it_is_without_being_asked() {
     assert_eq!(value(&http, "system").unwrap()["bootId"], boot.trim());
     let free = value(&http, "cpu").unwrap()["freeFraction"].as_f64().unwrap();
     assert!((0.0..=1.0).contains(&free), "{free}");
+    let used = value(&http, "node_utilization").unwrap().as_f64().unwrap();
+    assert!(used > 0.0 && used <= 1.0, "{used}");
     for name in EVERYWHERE.into_iter().chain(PERHAPS) {
         let slot = instance(&http, name).unwrap();
         assert_eq!(slot["failures"], 0, "{slot}");

@@ -11,6 +11,7 @@ mod had;
 mod lines;
 mod lists;
 mod many;
+mod mixture;
 mod plane;
 mod predicting;
 mod shares;

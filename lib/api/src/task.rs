@@ -215,6 +215,9 @@ pub struct TaskReport {
     pub attempt: u32,
     /// Microseconds since 1970, by the node's clock.
     pub at: i64,
+    /// Microseconds from then to this report, by the node's clock. Agents of before don't say it: it was just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ago: Option<u64>,
     pub stage: TaskStage,
     /// With its end: its outputs, which were stored before.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,9 @@ impl NodePressure {
             return;
         }
         self.sum = self.sum.saturating_add(by);
-        self.changes.push_back((at, by));
+        // One may be heard of behind a later one.
+        let place = self.changes.partition_point(|(other, _)| *other <= at);
+        self.changes.insert(place, (at, by));
         if self.changes.len() > MAX_CHANGES {
             let oldest = self.changes.pop_front().map_or(0, |(_, by)| by);
             if let Some((_, by)) = self.changes.front_mut() {
@@ -121,6 +123,10 @@ mod tests {
         node.placed(700);
         node.started(112, 700);
         assert_eq!(node.estimate(), Some(2500));
+        node.ended(150, 200);
+        node.ended(130, 300);
+        node.learn(Some(fact(2000, 140)));
+        assert_eq!(node.estimate(), Some(1800), "the earlier one is in it, though it was heard of last");
         node.learn(Some(fact(1000, 200)));
         assert_eq!(node.estimate(), Some(1000));
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use estimand_api::promise::{PromiseRequest, PromiseState, Room};
+use estimand_api::promise::{BY_TIME, PromiseRequest, PromiseState, Room};
 use estimand_capacity::{
     Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
 };
@@ -159,7 +159,7 @@ impl Promises {
     /// The promises whose time has come, or is over.
     pub fn due(&self, now: Tick) -> Vec<Promise> {
         let due = |promise: &Arc<Promise>| match promise.until <= now {
-            true => promise.then(PromiseState::Over, "its time is over"),
+            true => promise.then(PromiseState::Over, BY_TIME),
             false => promise.then(PromiseState::Active, "its time has come"),
         };
         let numbers = [&self.begins, &self.ends].into_iter().flat_map(|all| all.range(..=(now, u64::MAX)));

@@ -195,6 +195,12 @@ pub struct Progress {
     pub not_before: Option<Millis>,
     /// The state before its node was lost.
     pub before_loss: Option<State>,
+    /// The last step that is known, whatever was heard of its node since; 0 in what versions of before stored.
+    #[serde(default)]
+    pub since: Millis,
+    /// The attempt has begun; versions of before did not store it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopCause>,
     /// The tasks that it comes after and that are not over.
@@ -241,7 +247,10 @@ impl Progress {
         let from = self.state;
         let next = self.after(rules, at, &cause)?;
         let Some(next) = next.filter(|next| next != self) else { return Ok(None) };
-        *self = next;
+        let stage = |progress: &Progress| progress.before_loss.unwrap_or(progress.state);
+        let is_step = stage(&next) != stage(self) && stage(&next) != State::Stopping;
+        let since = if is_step || next.begun != self.begun { at } else { self.since };
+        *self = Progress { since, ..next };
         Ok(Some(Transition { at, from, to: self.state, cause, actor }))
     }
 
@@ -288,7 +297,7 @@ impl Progress {
         }
         let node = Some(node.to_owned());
         let placed = Progress { state: State::Placed, attempt, node, not_before: None, ..self.clone() };
-        Ok(Some(Progress { agent: None, lease_ms: None, ..placed }))
+        Ok(Some(Progress { agent: None, lease_ms: None, begun: false, ..placed }))
     }
 
     /// The effect of an event about an attempt, if that attempt is under way.
@@ -306,8 +315,9 @@ impl Progress {
     /// It is at least as far as that. Its node says so, so the node is not lost.
     fn reached(&self, state: State) -> Option<Progress> {
         let now = self.before_loss.unwrap_or(self.state);
+        let begun = self.begun || (state >= State::Preparing && now != State::Running);
         let state = if now == State::Stopping { now } else { now.max(state) };
-        Some(Progress { state, before_loss: None, ..self.clone() })
+        Some(Progress { state, begun, before_loss: None, ..self.clone() })
     }
 
     /// It is to end, whether its node is heard of or not.

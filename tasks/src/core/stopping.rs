@@ -1,6 +1,8 @@
 //! The ways in which a task is told to end before its end: a user cancels it, a promise needs its capacity, or its own
 //! promise has ended.
 
+use estimand_api::promise::PromiseEnd;
+
 use super::retries::Ending;
 use super::state::{Progress, State, StopCause};
 
@@ -15,9 +17,11 @@ impl Progress {
 
     /// It is to end; its node is told when it is heard of.
     fn stopping(&self, stop: Option<StopCause>) -> Progress {
+        let now = self.before_loss.unwrap_or(self.state);
+        let begun = self.begun || matches!(now, State::Preparing | State::Running);
         match self.state {
-            State::Lost => Progress { before_loss: Some(State::Stopping), stop, ..self.clone() },
-            _ => Progress { state: State::Stopping, stop, ..self.clone() },
+            State::Lost => Progress { before_loss: Some(State::Stopping), stop, begun, ..self.clone() },
+            _ => Progress { state: State::Stopping, stop, begun, ..self.clone() },
         }
     }
 
@@ -34,6 +38,12 @@ impl Progress {
             _ if self.is_stopping() && self.stop.is_none() => None,
             _ => Some(self.stopping(Some(StopCause::PromiseEnded(reason.to_owned())))),
         }
+    }
+
+    /// Its promise has come to its end, and it has not begun by then.
+    pub(super) fn missed_its_end(&self) -> bool {
+        let is_over = |stop: &StopCause| matches!(stop, StopCause::PromiseEnded(reason) if PromiseEnd::is_by_time(reason));
+        !self.begun && self.stop.as_ref().is_some_and(is_over)
     }
 
     /// The end of a task that is on no node.

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use estimand_api::promise::PromiseEnd;
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
@@ -66,8 +67,30 @@ impl Usage {
             (State::Lost, Event::LeaseOver { .. } | Event::End { ending: Ending::NodeLost, .. }) => {
                 self.with(&Share::Missed(0), at, term)
             }
-            _ => self.with(&share(before, term), at, term),
+            (_, Event::End { .. }) if before.missed_its_end() => self,
+            // It was to begin to the end, however early it is asked to leave.
+            (_, Event::PromiseEnded { reason }) if PromiseEnd::is_by_time(reason) => {
+                let share = share(before, term);
+                let until = if matches!(share, Share::Missed(_)) { term.window.end.max(at) } else { at };
+                self.with(&share, until, term)
+            }
+            _ => {
+                let share = share(before, term);
+                self.without(&share, at, term).with(&share, at, term)
+            }
         }
+    }
+
+    /// An end or a beginning may be told late: what was counted beyond it is not of the share that ends with it.
+    fn without(mut self, share: &Share, from: Millis, term: &Term) -> Usage {
+        if from >= self.until {
+            return self;
+        }
+        let beyond = Usage { until: from, ..Usage::default() }.with(share, self.until, term);
+        self.had = self.had.saturating_sub(beyond.had);
+        self.missed = self.missed.saturating_sub(beyond.missed);
+        self.until = from;
+        self
     }
 
     /// The usage at an instant of a task that is not over. It has nothing of a node that is not heard of.
@@ -96,7 +119,10 @@ impl Usage {
 /// The share that time in a state belongs to.
 fn share(progress: &Progress, term: &Term) -> Share {
     match progress.before_loss.unwrap_or(progress.state) {
-        State::Preparing | State::Running | State::Stopping => Share::Had,
+        State::Preparing | State::Running => Share::Had,
+        State::Stopping if progress.begun => Share::Had,
+        // The node may say yet that it has begun.
+        State::Stopping => Share::Missed(0),
         State::Queued if !term.fits || !progress.awaits.is_empty() => Share::Neither,
         // Its node was lost, which is no failure of its own.
         State::Queued if progress.ending == Some(Ending::NodeLost) => Share::Missed(0),
@@ -130,5 +156,72 @@ impl Tally {
     pub fn count(&mut self, usage: &Usage) {
         self.had = self.had.saturating_add(usage.had);
         self.missed = self.missed.saturating_add(usage.missed - usage.missed % TOLERANCE);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::state::{Actor, Rules};
+    use super::*;
+
+    /// A task through events, each told at an instant.
+    fn through(events: Vec<(Millis, Event)>) -> Progress {
+        let term = Term { window: 0..100_000, fits: true };
+        let mut progress = Progress::default();
+        for (at, event) in events {
+            let before = progress.clone();
+            progress.apply(&Rules::default(), at, event.clone(), Actor::Scheduler).unwrap().unwrap();
+            progress.usage = before.usage.after(&before, &event, at, &term);
+        }
+        progress
+    }
+
+    fn cut_off(from: Millis, to: Millis) -> [(Millis, Event); 2] {
+        [(from, Event::NodeLost { attempt: 1 }), (to, Event::NodeBack { attempt: 1 })]
+    }
+
+    #[test]
+    fn what_is_told_after_a_cut_counts_from_when_it_was() {
+        let mut events = vec![(1_000, Event::Place { attempt: 1, node: "n".to_owned() })];
+        events.extend(cut_off(5_000, 20_000));
+        assert_eq!(through(events.clone()).since, 1_000, "nothing was heard of it since");
+        events.push((2_000, Event::Start { attempt: 1 }));
+        let begun = through(events.clone());
+        assert_eq!((begun.usage.had, begun.usage.missed, begun.since), (0, 2_000, 2_000));
+        events.extend(cut_off(30_000, 50_000));
+        assert_eq!(through(events.clone()).usage.had, 48_000, "as long as nothing else is known");
+        events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0) }));
+        let over = through(events);
+        assert_eq!((over.usage.had, over.usage.missed), (33_000, 2_000));
+    }
+
+    #[test]
+    fn what_had_not_begun_at_its_end_missed_all_of_its_time_unless_it_is_told_that_it_had() {
+        let leaves = Event::PromiseEnded { reason: PromiseEnd::reason("p") };
+        let queued = through(vec![(90_000, leaves.clone())]);
+        assert_eq!((queued.state, queued.usage.missed), (State::Cancelled, 100_000));
+        let placed = (20_000, Event::Place { attempt: 1, node: "n".to_owned() });
+        let mut events = vec![placed, (90_000, leaves)];
+        assert_eq!(through(events.clone()).usage.missed, 100_000);
+        let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0) });
+        let unbegun = through([events.clone(), vec![end(91_000)]].concat());
+        assert_eq!((unbegun.usage.had, unbegun.usage.missed), (0, 100_000));
+        events.extend([(30_000, Event::Start { attempt: 1 }), end(91_000)]);
+        let over = through(events);
+        assert_eq!((over.usage.had, over.usage.missed), (61_000, 30_000));
+        let given_back = Event::PromiseEnded { reason: "its promise `p` was released".to_owned() };
+        assert_eq!(through(vec![(90_000, given_back)]).usage.missed, 90_000);
+    }
+
+    #[test]
+    fn an_end_before_the_loss_of_its_node_counts_from_when_it_was() {
+        let over = through(vec![
+            (0, Event::Place { attempt: 1, node: "n".to_owned() }),
+            (1_000, Event::Start { attempt: 1 }),
+            (9_000, Event::NodeLost { attempt: 1 }),
+            (4_000, Event::End { attempt: 1, ending: Ending::Exit(0) }),
+        ]);
+        assert_eq!((over.usage.had, over.usage.missed), (3_000, 1_000));
     }
 }

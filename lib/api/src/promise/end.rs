@@ -27,10 +27,18 @@ pub struct PromiseEnd {
     pub grace_ms: u64,
 }
 
+/// The cause of an end that is the end of its time.
+pub const BY_TIME: &str = "its time is over";
+
 impl PromiseEnd {
     /// The reason for the end of a task whose promise has come to its own.
     pub fn reason(promise: &str) -> String {
-        format!("its promise `{promise}` is over: its time is over")
+        format!("its promise `{promise}` is over: {BY_TIME}")
+    }
+
+    /// True of the reason of one that came to its end, and was not given back or lost before.
+    pub fn is_by_time(reason: &str) -> bool {
+        reason.ends_with(BY_TIME)
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 mod end;
 mod request;
 
-pub use end::{PromiseEnd, end_grace};
+pub use end::{BY_TIME, PromiseEnd, end_grace};
 pub use request::{
     FIELDS, MAX_BATCH, MAX_PROMISES_BYTES, MAX_WIDTH, PromiseBatch, PromiseReleases, PromiseRequest,
     PromiseResize,

@@ -194,7 +194,7 @@ impl Tellers {
                 continue;
             };
             let teller = self.by_name.entry(name.clone()).or_insert_with(|| Teller::new(attempt));
-            teller.add_to(&mut batch)?;
+            teller.add_to(&mut batch, tasks.now_micros())?;
             if batch.bytes >= MAX_NEWS {
                 // All are looked at next, each in its turn.
                 self.looked_at = None;
@@ -224,7 +224,7 @@ impl Tellers {
                 break;
             }
             if let Some(teller) = self.by_name.get(*name) {
-                teller.add_to(&mut batch)?;
+                teller.add_to(&mut batch, tasks.now_micros())?;
             }
         }
         self.looked_at = batch.is_all.then(Instant::now);
@@ -265,7 +265,7 @@ impl Teller {
         Teller { attempt, reader, told: ToldStage::Nothing, told_open: None, is_synced: false }
     }
 
-    fn add_to(&self, batch: &mut Batch) -> io::Result<()> {
+    fn add_to(&self, batch: &mut Batch, now: i64) -> io::Result<()> {
         let folder = &self.attempt.folder;
         // The service wants no more of what is gone.
         let is_over = self.attempt.is_over.load(Ordering::Relaxed);
@@ -304,6 +304,7 @@ impl Teller {
             id: assignment.id.clone(),
             attempt: assignment.attempt,
             at,
+            ago: u64::try_from(now.saturating_sub(at)).ok(),
             stage,
             outputs: outputs.clone().filter(|_| told == ToldStage::Ended),
         }));

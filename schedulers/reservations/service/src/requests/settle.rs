@@ -21,6 +21,10 @@ impl Edit<'_> {
         let end = progress.offer.end;
         progress.given_back = end - until.clamp(start, end);
         let promised = (end - start).saturating_mul(units);
+        if state == State::Over && missed >= promised {
+            // It was there for nothing, whenever that was known.
+            progress.given_back = 0;
+        }
         let given_back = progress.given_back.saturating_mul(units);
         progress.missed = missed.min(promised - given_back);
         progress.delivered = end - start - progress.given_back - progress.missed.div_ceil(units.max(1));

@@ -40,6 +40,8 @@ fn a_promise_that_is_over_is_paid_for_what_its_task_had() {
         (tasks(70, 30, Some(1_205)), (State::Over, 30, 70)),
         // It could not begin for a reason of its own.
         (tasks(0, 0, Some(1_200)), (State::Over, 0, 100)),
+        // It was asked to leave, and had not begun.
+        (tasks(0, 100, Some(1_190)), (State::Over, 100, 0)),
         // The reservation service was away when it ended.
         (tasks(60, 0, Some(1_160)), (State::Over, 38, 62)),
     ] {

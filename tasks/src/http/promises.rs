@@ -83,7 +83,7 @@ pub async fn promise(
     )
 )]
 pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["after", "state", "limit", "waitMs"])?;
+    let query = Query::with_lists(req.query_string(), &["after", "state", "limit", "waitMs"], &["state"])?;
     let states = query.get("state").map(states).transpose()?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);

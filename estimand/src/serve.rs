@@ -26,7 +26,7 @@ use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
 use estimand_tasks::{TaskService, TaskServiceOptions};
-use estimand_web::server::{BoundAddress, ServerError};
+use estimand_web::server::{BoundAddress, HandedOn, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
 
 use estimand_cli::output::say;
@@ -47,8 +47,12 @@ use crate::tls::ServiceTls;
 const LEAD_ALONE: Duration = Duration::from_secs(15);
 
 /// Serves until a signal or a fatal error ends it. Everything that was given is checked before anything is touched.
-pub async fn serve(options: Options) -> anyhow::Result<()> {
+pub async fn serve(mut options: Options) -> anyhow::Result<()> {
     telemetry::init(&options.log)?;
+    let handed_on = HandedOn::take().map_err(ServerError::HandedOn)?;
+    if let Some(socket) = &handed_on {
+        options.listen = socket.address.clone();
+    }
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = place::store_url(&options)?;
     let publish = options.platform.publish.as_deref().map(str::parse::<AmqpUrl>).transpose()?;
@@ -58,12 +62,16 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let signals = Signals::listen(trigger.clone())?;
     let fate = Fate { reason: Arc::default(), trigger };
     let agent = agent_options(&options.parts, &fate)?;
-    let mut server_options = ServerOptions::new(options.listen);
+    let mut server_options = ServerOptions::new(options.listen.clone());
+    server_options.socket_mode = options.socket_mode;
     (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
     server_options.tls = secure.as_ref().map(ServiceTls::tls);
-    let bound = BoundAddress::bind(&server_options)?;
+    let bound = match handed_on {
+        Some(socket) => BoundAddress::handed_on(socket, &server_options)?,
+        None => BoundAddress::bind(&server_options)?,
+    };
     let scheme = if secure.is_some() { "https" } else { "http" };
-    let address = format!("{scheme}://{}", bound.address());
+    let address = bound.address().url(scheme);
     let place = Place::take(&options, &store, &address)?;
 
     // The server goes on while the agent ends, because the agent still delivers to it.

@@ -27,6 +27,7 @@ mod uploads;
 mod values;
 mod watch;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,10 @@ pub use tunnels::{Tunnel, TunnelQuery, is_of_this_user};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 
+/// Begins the address of a service at a socket in the file system.
+const UNIX: &str = "unix:";
+/// The URL by which requests over such a socket are made.
+const AT_SOCKET: &str = "http://localhost/";
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(75);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -78,7 +83,9 @@ pub enum Error {
     #[error("{url} answered what no Estimand service answers: {cause}")]
     Unexpected { url: String, cause: String },
     /// The address is invalid.
-    #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
+    #[error(
+        "`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070, or unix:/run/estimand.sock"
+    )]
     Address(String),
     /// A server answers, but cannot show that it is the service.
     #[error("{url} is not trusted: {cause}")]
@@ -106,6 +113,8 @@ impl Error {
 pub struct Client {
     http: Http,
     base: Url,
+    /// The socket in the file system at which the service is, if it is at one; then nobody is connected to at `base`.
+    socket: Option<PathBuf>,
     options: Options,
     /// Clients of further services, which are asked for what this one does not serve.
     others: Arc<[Client]>,
@@ -155,7 +164,11 @@ impl Client {
 
     pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
         let wrong = || Error::Address(address.to_owned());
-        let mut base = Url::parse(address).map_err(|_| wrong())?;
+        let socket = address.strip_prefix(UNIX).map(PathBuf::from);
+        if socket.as_ref().is_some_and(|path| !path.is_absolute()) {
+            return Err(wrong());
+        }
+        let mut base = Url::parse(if socket.is_some() { AT_SOCKET } else { address }).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong());
         }
@@ -170,8 +183,8 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
-        let http = Http::new(&base, &options, headers)?;
-        Ok(Client { http, base, options, others: Arc::default() })
+        let http = Http::new(&base, socket.as_deref(), &options, headers)?;
+        Ok(Client { http, base, socket, options, others: Arc::default() })
     }
 
     /// A client that shows the token in ESTIMAND_TOKEN, if there is one.
@@ -195,6 +208,27 @@ impl Client {
     /// The address that it speaks to.
     pub fn address(&self) -> &Url {
         &self.base
+    }
+
+    /// A URL as people know the service: with the socket in place of a host that means nothing.
+    pub(crate) fn shown(&self, url: &Url) -> String {
+        match &self.socket {
+            Some(socket) => format!("{UNIX}{} {}", socket.display(), &url[url::Position::BeforePath..]),
+            None => url.to_string(),
+        }
+    }
+
+    /// The socket in the file system at which the service is; none if it is at an address of the network.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// The address as it is given on a command line.
+    pub fn shown_address(&self) -> String {
+        match &self.socket {
+            Some(socket) => format!("{UNIX}{}", socket.display()),
+            None => self.base.as_str().trim_end_matches('/').to_owned(),
+        }
     }
 
     /// The URL of path segments and query parameters below the service's address.
@@ -264,7 +298,7 @@ impl Client {
         url: Url,
         body: Option<Payload>,
     ) -> Result<Answer, RequestFailure> {
-        let shown = url.to_string();
+        let shown = self.shown(&url);
         let unreachable = |e: &reqwest::Error| RequestFailure {
             taken: !e.is_connect(),
             error: self.no_answer(shown.clone(), e),

@@ -14,9 +14,15 @@ use crate::options::{Options, Parts};
 const OPEN_HERE: &str =
     "values need no token on this machine, nor of those who reach a proxy on it (--require-token)\n";
 
+const OPEN_AT_SOCKET: &str = "values need no token of those whom the socket's permissions let connect, nor of those who reach a proxy there (--require-token)\n";
+
 /// The lines below the first one, which is for programs: they read the address from it. These are for people.
 pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
-    let openness = if options.is_open_here() { OPEN_HERE } else { "" };
+    let openness = match (&options.listen, options.is_open_here()) {
+        (_, false) => "",
+        (ListenAddress::Tcp(_), true) => OPEN_HERE,
+        (ListenAddress::Unix(_), true) => OPEN_AT_SOCKET,
+    };
     let Parts::All { agent, .. } = &options.parts else { return openness.to_owned() };
     let mut text = match options.listen {
         ListenAddress::Tcp(_) => format!("the dashboard is at {address}/\nstoring in {store}\n"),

@@ -5,11 +5,10 @@
 //! processes and delivers their values, the server drains, tasks stop, then the writer stores the accepted
 //! writes, and only then the process ends.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use estimand_broker::amqp::AmqpUrl;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_dashboard::Dashboard;
@@ -38,6 +37,7 @@ use crate::fate::Fate;
 use crate::greeting::greeting;
 use crate::guard::{self, Guard};
 use crate::keeper::{Keeper, KeeperOptions};
+use crate::lines::lines;
 use crate::options::{Defaults, Options, Parts};
 use crate::place::{self, Place};
 use crate::telemetry;
@@ -332,20 +332,6 @@ impl Services {
         }
         Ok(())
     }
-}
-
-/// The listener for reservations over plain TCP, if they are taken there.
-fn lines(options: &Options) -> anyhow::Result<Option<TcpListener>> {
-    let Some(address) = options.parts.sale().and_then(|sale| sale.lines) else { return Ok(None) };
-    if !options.insecure && !address.ip().to_canonical().is_loopback() {
-        bail!(
-            "--reservations-lines {address} can be reached by other machines, and tokens would go there unencrypted: give an \
-             address of this machine such as 127.0.0.1:{}, or --insecure",
-            address.port()
-        );
-    }
-    let failed = || format!("cannot take reservations at {address}");
-    TcpListener::bind(address).map(Some).with_context(failed)
 }
 
 /// The file service with the inputs and outputs of tasks, if there is one.

@@ -6,6 +6,7 @@
 //! could not be connected to, or answered that nothing was done.
 
 mod access;
+mod address;
 mod events;
 mod files;
 mod health;
@@ -27,7 +28,7 @@ mod uploads;
 mod values;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ use bytes::Bytes;
 use reqwest::{Response, StatusCode, header};
 use url::Url;
 
+use address::is_private;
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
 use estimand_api::headers::{FILE_GRANT_HEADER, HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
@@ -42,6 +44,7 @@ use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use estimand_runtime::BackOff;
 use tls::Http;
 
+pub use address::is_here;
 pub use estimand_runtime::pem::FileError;
 pub use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 pub use files::{FileQuery, FileToSend};
@@ -62,10 +65,6 @@ pub use tunnels::{Tunnel, TunnelQuery, is_of_this_user};
 pub use values::{HistoryQuery, Query, Rebound};
 pub use watch::{Event, Watch};
 
-/// Begins the address of a service at a socket in the file system.
-const UNIX: &str = "unix:";
-/// The URL by which requests over such a socket are made.
-const AT_SOCKET: &str = "http://localhost/";
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(75);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -163,19 +162,7 @@ impl Client {
     }
 
     pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
-        let wrong = || Error::Address(address.to_owned());
-        let socket = address.strip_prefix(UNIX).map(PathBuf::from);
-        if socket.as_ref().is_some_and(|path| !path.is_absolute()) {
-            return Err(wrong());
-        }
-        let mut base = Url::parse(if socket.is_some() { AT_SOCKET } else { address }).map_err(|_| wrong())?;
-        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(wrong());
-        }
-        // The name could also lead to `[::1]`, where somebody else may listen.
-        if base.scheme() == "http" && base.host_str() == Some("localhost") {
-            base.set_ip_host(std::net::Ipv4Addr::LOCALHOST.into()).map_err(|()| wrong())?;
-        }
+        let (base, socket) = address::read(address).ok_or_else(|| Error::Address(address.to_owned()))?;
         let mut headers = header::HeaderMap::new();
         if let Some(token) = options.credentials.token.as_ref().filter(|_| is_private(&base))
             && let Ok(mut value) = header::HeaderValue::try_from(format!("Bearer {}", token.expose()))
@@ -197,50 +184,6 @@ impl Client {
     pub fn with_token(address: &str, token: Option<Token>) -> Result<Self, Error> {
         let credentials = Credentials { token, ..Credentials::default() };
         Self::with_options(address, Options { credentials, ..Options::default() })
-    }
-
-    /// The address to which a given token is not sent, because it would go over the network unencrypted.
-    pub fn withholds_token(&self) -> Option<&Url> {
-        let mut withholding = self.services().filter(|service| service.options.credentials.token.is_some());
-        withholding.find(|service| !is_private(&service.base)).map(Client::address)
-    }
-
-    /// The address that it speaks to.
-    pub fn address(&self) -> &Url {
-        &self.base
-    }
-
-    /// A URL as people know the service: with the socket in place of a host that means nothing.
-    pub(crate) fn shown(&self, url: &Url) -> String {
-        match &self.socket {
-            Some(socket) => format!("{UNIX}{} {}", socket.display(), &url[url::Position::BeforePath..]),
-            None => url.to_string(),
-        }
-    }
-
-    /// The socket in the file system at which the service is; none if it is at an address of the network.
-    pub fn socket(&self) -> Option<&Path> {
-        self.socket.as_deref()
-    }
-
-    /// The address as it is given on a command line.
-    pub fn shown_address(&self) -> String {
-        match &self.socket {
-            Some(socket) => format!("{UNIX}{}", socket.display()),
-            None => self.base.as_str().trim_end_matches('/').to_owned(),
-        }
-    }
-
-    /// The URL of path segments and query parameters below the service's address.
-    pub(crate) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        url
     }
 
     pub(crate) async fn get(&self, url: Url) -> Result<Answer, Error> {
@@ -360,21 +303,6 @@ impl Client {
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
         serde_json::from_slice(&answer.body)
             .map_err(|e| Error::Unexpected { url: self.base.to_string(), cause: e.to_string() })
-    }
-}
-
-/// True if no other machine can read requests on their way there.
-fn is_private(base: &Url) -> bool {
-    base.scheme() == "https" || is_here(base)
-}
-
-/// True for an address of this machine alone.
-pub fn is_here(address: &Url) -> bool {
-    match address.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
-        None => false,
     }
 }
 

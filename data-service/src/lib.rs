@@ -41,8 +41,8 @@ use crate::core::snapshot::Snapshot;
 use crate::http::node_labels::NodeLabels;
 use crate::http::refusals::Refusals;
 use crate::http::{
-    bindings, history, influx, metrics, name_list, names, node_labels, orders, otlp, problems, producers,
-    push, read, speakers, watch, write,
+    asked, bindings, history, influx, metrics, name_list, names, node_labels, orders, otlp, problems,
+    producers, push, read, read_one, speakers, watch, write,
 };
 use figures::Figures;
 use figures::values::{Selection, ValueFigures};
@@ -110,12 +110,15 @@ impl WriterThread {
     estimand_api::duration::SpanText,
     estimand_api::instant::Instant,
     estimand_api::order::ValueOrder,
+    estimand_api::condition::Condition,
+    estimand_api::selector::ReadSelector,
     estimand_api::selector::Selector,
     estimand_api::instant::Moment,
-    read::Explain,
+    read_one::Explain,
     names::Names,
-    read::Limit,
-    read::States
+    asked::Limit,
+    asked::NodeNames,
+    asked::States
 )))]
 struct QueryTypes;
 
@@ -239,8 +242,9 @@ impl DataService {
 impl ServedPart for DataService {
     fn routes(&self) -> Routes {
         Routes::new("data")
-            .add(Role::Read, read::read_one, read::__path_read_one)
+            .add(Role::Read, read_one::read_one, read_one::__path_read_one)
             .add(Role::Read, read::read, read::__path_read)
+            .add(Role::Read, read::query, read::__path_query)
             .add(Role::Write, write::post, write::__path_post)
             .add(Role::Write, write::put, write::__path_put)
             .add(Role::Write, write::delete, write::__path_delete)

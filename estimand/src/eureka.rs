@@ -83,8 +83,10 @@ impl Registration {
         stop: &Stop,
     ) -> anyhow::Result<()> {
         let address = self.advertise.as_deref().unwrap_or(address);
-        let url =
-            Url::parse(address).with_context(|| format!("`{address}` is not the address of a service"))?;
+        let url = Url::parse(address).ok().filter(Url::has_host);
+        let url = url.with_context(|| {
+            format!("`{address}` is no address that others reach: say one with --advertise http://HOST:PORT")
+        })?;
         let instance = Arc::new(Instance::new(self, &url));
         let calls = tasks.calls("eureka", WITHIN);
         let (drivers, readiness, stop) = (tasks.clone(), readiness.clone(), stop.clone());

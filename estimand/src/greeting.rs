@@ -4,6 +4,8 @@ use std::path::Path;
 
 use estimand_store::StoreUrl;
 
+use estimand_web::server::ListenAddress;
+
 use crate::agent;
 use crate::guard::Guard;
 use crate::options::{Options, Parts};
@@ -12,11 +14,20 @@ use crate::options::{Options, Parts};
 const OPEN_HERE: &str =
     "values need no token on this machine, nor of those who reach a proxy on it (--require-token)\n";
 
+const OPEN_AT_SOCKET: &str = "values need no token of those whom the socket's permissions let connect, nor of those who reach a proxy there (--require-token)\n";
+
 /// The lines below the first one, which is for programs: they read the address from it. These are for people.
 pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guard) -> String {
-    let openness = if options.is_open_here() { OPEN_HERE } else { "" };
+    let openness = match (&options.listen, options.is_open_here()) {
+        (_, false) => "",
+        (ListenAddress::Tcp(_), true) => OPEN_HERE,
+        (ListenAddress::Unix(_), true) => OPEN_AT_SOCKET,
+    };
     let Parts::All { agent, .. } = &options.parts else { return openness.to_owned() };
-    let mut text = format!("the dashboard is at {address}/\nstoring in {store}\n");
+    let mut text = match options.listen {
+        ListenAddress::Tcp(_) => format!("the dashboard is at {address}/\nstoring in {store}\n"),
+        ListenAddress::Unix(_) => format!("storing in {store}\n"),
+    };
     if let Some(place) = guard.kept_in() {
         text.push_str(&format!("the operator's token is in {}\n", place.display()));
     }
@@ -40,12 +51,16 @@ fn first_requests(address: &str, authority: Option<&Path>, token: Option<&str>) 
     let believing =
         |option: &str| authority.map_or_else(String::new, |file| format!(" {option} {}", file.display()));
     let token = token.map_or_else(String::new, |token| format!(" -H \"Authorization: Bearer {token}\""));
-    let curl = format!("curl{}{token}", believing("--cacert"));
+    let (socket, url) = match address.strip_prefix("unix:") {
+        Some(path) => (format!(" --unix-socket {path}"), "http://localhost"),
+        None => (String::new(), address),
+    };
+    let curl = format!("curl{socket}{}{token}", believing("--cacert"));
     let body = r#"{"dataName":"cpu_usage","nodeName":"node-1","dataValue":0.42}"#;
     format!(
         "\nTry, in another terminal:\n  \
-         {curl} -X POST {address}/api/data -d '{body}'\n  \
-         {curl} '{address}/api/data?dataName=cpu_usage'\n  \
+         {curl} -X POST {url}/api/data -d '{body}'\n  \
+         {curl} '{url}/api/data?dataName=cpu_usage'\n  \
          estimand --server {address}{} watch\n\n",
         believing("--authority")
     )
@@ -60,6 +75,12 @@ mod tests {
         let open = first_requests("http://127.0.0.1:7070", None, None);
         assert!(open.contains("curl -X POST http://127.0.0.1:7070/api/data -d '{\"dataName\""), "{open}");
         assert!(open.contains("  estimand --server http://127.0.0.1:7070 watch\n"), "{open}");
+        let socket = first_requests("unix:/run/e.sock", None, None);
+        assert!(
+            socket.contains("curl --unix-socket /run/e.sock -X POST http://localhost/api/data -d"),
+            "{socket}"
+        );
+        assert!(socket.contains("  estimand --server unix:/run/e.sock watch\n"), "{socket}");
         let authority = Path::new("pki/authority.pem");
         let closed = first_requests("https://10.0.0.1:7070", Some(authority), Some("$(cat /d/token)"));
         let curl = "curl --cacert pki/authority.pem -H \"Authorization: Bearer $(cat /d/token)\" ";

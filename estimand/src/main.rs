@@ -25,6 +25,7 @@ mod guard;
 mod joining;
 mod keeper;
 mod limits;
+mod lines;
 mod man;
 mod nearest;
 mod options;

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use estimand_api::names::NodeName;
 use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
+use estimand_web::server::ListenAddress;
 use estimand_web::{BasePath, Origin};
 
 use crate::cli::tls::TlsFiles;
@@ -19,7 +20,9 @@ use crate::telemetry;
 /// The services to start, and their settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
+    /// The permissions of a socket in the file system.
+    pub socket_mode: u32,
     pub data_dir: PathBuf,
     /// `sqlite://…`, `postgres://…` or `mysql://…`; a SQLite file in the data folder if absent.
     pub store: Option<String>,
@@ -174,7 +177,7 @@ impl Options {
 
     /// True if this machine alone reaches the address.
     pub fn is_local(&self) -> bool {
-        self.listen.ip().to_canonical().is_loopback()
+        self.listen.is_local()
     }
 
     /// The folder of files.

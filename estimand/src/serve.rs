@@ -5,11 +5,10 @@
 //! processes and delivers their values, the server drains, tasks stop, then the writer stores the accepted
 //! writes, and only then the process ends.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use estimand_broker::amqp::AmqpUrl;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_dashboard::Dashboard;
@@ -26,7 +25,7 @@ use estimand_runtime::{Readiness, SystemClock, Tasks};
 use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
 use estimand_tasks::{TaskService, TaskServiceOptions};
-use estimand_web::server::{BoundAddress, ServerError};
+use estimand_web::server::{BoundAddress, HandedOn, ServerError};
 use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, Users, serve_parts};
 
 use estimand_cli::output::say;
@@ -38,6 +37,7 @@ use crate::fate::Fate;
 use crate::greeting::greeting;
 use crate::guard::{self, Guard};
 use crate::keeper::{Keeper, KeeperOptions};
+use crate::lines::lines;
 use crate::options::{Defaults, Options, Parts};
 use crate::peers::{any_manager, file_peer};
 use crate::place::{self, Place};
@@ -48,8 +48,12 @@ use crate::tls::ServiceTls;
 const LEAD_ALONE: Duration = Duration::from_secs(15);
 
 /// Serves until a signal or a fatal error ends it. Everything that was given is checked before anything is touched.
-pub async fn serve(options: Options) -> anyhow::Result<()> {
+pub async fn serve(mut options: Options) -> anyhow::Result<()> {
     telemetry::init(&options.log)?;
+    let handed_on = HandedOn::take().map_err(ServerError::HandedOn)?;
+    if let Some(socket) = &handed_on {
+        options.listen = socket.address.clone();
+    }
     let secure = options.tls.as_ref().map(ServiceTls::load).transpose()?;
     let store = place::store_url(&options)?;
     let publish = options.platform.publish.as_deref().map(str::parse::<AmqpUrl>).transpose()?;
@@ -59,12 +63,16 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let signals = Signals::listen(trigger.clone())?;
     let fate = Fate { reason: Arc::default(), trigger };
     let agent = agent_options(&options.parts, &fate)?;
-    let mut server_options = ServerOptions::new(options.listen);
+    let mut server_options = ServerOptions::new(options.listen.clone());
+    server_options.socket_mode = options.socket_mode;
     (server_options.workers, server_options.insecure) = (options.workers, options.insecure);
     server_options.tls = secure.as_ref().map(ServiceTls::tls);
-    let bound = BoundAddress::bind(&server_options)?;
+    let bound = match handed_on {
+        Some(socket) => BoundAddress::handed_on(socket, &server_options)?,
+        None => BoundAddress::bind(&server_options)?,
+    };
     let scheme = if secure.is_some() { "https" } else { "http" };
-    let address = format!("{scheme}://{}", bound.address());
+    let address = bound.address().url(scheme);
     let place = Place::take(&options, &store, &address)?;
 
     // The server goes on while the agent ends, because the agent still delivers to it.
@@ -342,20 +350,6 @@ impl Services {
         }
         Ok(())
     }
-}
-
-/// The listener for reservations over plain TCP, if they are taken there.
-fn lines(options: &Options) -> anyhow::Result<Option<TcpListener>> {
-    let Some(address) = options.parts.sale().and_then(|sale| sale.lines) else { return Ok(None) };
-    if !options.insecure && !address.ip().to_canonical().is_loopback() {
-        bail!(
-            "--reservations-lines {address} can be reached by other machines, and tokens would go there unencrypted: give an \
-             address of this machine such as 127.0.0.1:{}, or --insecure",
-            address.port()
-        );
-    }
-    let failed = || format!("cannot take reservations at {address}");
-    TcpListener::bind(address).map(Some).with_context(failed)
 }
 
 /// The options of the agent of this process, checked; its services and its credentials there are not known yet.

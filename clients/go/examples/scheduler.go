@@ -50,9 +50,9 @@ func main() {
 	document.SetNodes("node=" + node)
 	task := must(client.TasksAPI.SubmitTasks(ctx).TaskDocument(document).Execute())
 	for !task.HasEndedAt() {
-		task = must(client.TasksAPI.GetTasksId(ctx, task.GetId()).WaitMs(20_000).Execute())
+		task = must(client.TasksAPI.GetTasks(ctx, task.GetId()).WaitMs(20_000).Execute())
 	}
-	for _, line := range must(client.TasksAPI.LogsTasksIdLogs(ctx, task.GetId()).Execute()).Lines {
+	for _, line := range must(client.TasksAPI.LogsTasks(ctx, task.GetId()).Execute()).Lines {
 		fmt.Printf("%s: %s\n", task.GetNode(), line.GetText())
 	}
 	fmt.Println(task.GetId(), task.GetState())

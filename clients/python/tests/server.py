@@ -45,13 +45,14 @@ class Server:
 
     def __init__(self, *arguments: str, scheme: str = "http") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="estimand-python."))
-        self.address = f"{scheme}://127.0.0.1:{free_port()}"
+        at_socket = scheme == "unix"
+        self.address = f"unix:{self.folder}/socket" if at_socket else f"{scheme}://127.0.0.1:{free_port()}"
         self._arguments = arguments
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self) -> Server:
         """Starts it, or starts it again, and waits until it is ready."""
-        listen = self.address.split("//")[1]
+        listen = self.address.split("//")[-1]
         allow = [word for folder in FOLDERS for word in ("--allow", folder)]
         command = [BINARY, "up", "--listen", listen, "--data-dir", str(self.folder / "data"), "--node", "node-1"]
         with (self.folder / "log").open("ab") as log:
@@ -68,11 +69,22 @@ class Server:
     def _is_ready(self) -> bool:
         if self.address.startswith("https"):
             return "listening on" in self.log()
+        if self.address.startswith("unix:"):
+            return self._is_ready_at_socket()
         try:
             with urllib.request.urlopen(f"{self.address}/readyz", timeout=PATIENCE):
                 return True
         except (urllib.error.URLError, OSError):
             return False
+
+    def _is_ready_at_socket(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as stream:
+            try:
+                stream.connect(self.address[len("unix:") :])
+                stream.sendall(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                return stream.recv(64).startswith(b"HTTP/1.1 200")
+            except OSError:
+                return False
 
     def await_nodes(self, count: int) -> None:
         """Waits until so many nodes can take tasks."""

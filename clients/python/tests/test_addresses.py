@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import unittest
 from unittest import mock
 
-from estimand import Client, Options
+from server import Server
+
+from estimand import AsyncClient, Client, Options
 from estimand._address import Address
 from estimand._listener import check_listeners, listening
 from estimand.errors import AddressError, ConnectError, EstimandError, UntrustedError
@@ -28,13 +31,31 @@ class Addresses(unittest.TestCase):
             "http://localhost:7070/": "http://127.0.0.1:7070",
             "https://h/below/": "https://h:443/below",
             "http://[::1]:80": "http://[::1]:80",
+            "unix:/run/estimand.sock": "unix:/run/estimand.sock",
         }.items():
             self.assertEqual(str(Address.parse(text)), expected)
 
     def test_what_is_none(self) -> None:
-        for text in ("", "127.0.0.1:7070", "ftp://h", "http://", "http://h:x", "http://u:p@h", "http://h/?q"):
+        for text in ("", "127.0.0.1:7070", "ftp://h", "http://", "http://h:x", "http://u:p@h", "http://h/?q", "unix:x"):
             with self.subTest(text=text), self.assertRaisesRegex(AddressError, "expected e.g. http://127.0.0.1:7070"):
                 Address.parse(text)
+
+    def test_a_service_at_a_socket_is_spoken_to(self) -> None:
+        server = Server(scheme="unix").start()
+        self.addCleanup(server.stop)
+        with server.client() as client:
+            client.put("v_socket", "n", 1)
+            self.assertEqual(dict(client.values("v_socket")["v_socket"]), {"n": 1})
+            with client.mirror("v_socket") as values:
+                self.assertEqual(values["v_socket"]["n"], 1)
+
+        async def read() -> object:
+            async with AsyncClient(server.address) as client:
+                return (await client.values("v_socket"))["v_socket"]["n"]
+
+        self.assertEqual(asyncio.run(read()), 1)
+        with self.assertRaisesRegex(ConnectError, "unix:/no/such"):
+            Client("unix:/no/such", options=Options(attempts=1)).values("v_socket")
 
     def test_a_token_is_withheld_from_other_machines_without_tls(self) -> None:
         for text, withheld in {
@@ -42,6 +63,7 @@ class Addresses(unittest.TestCase):
             "http://h": True,
             "http://127.0.0.2": False,
             "http://[::1]": False,
+            "unix:/run/estimand.sock": False,
             "https://h": False,
         }.items():
             with self.subTest(text=text):

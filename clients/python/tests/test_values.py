@@ -45,6 +45,17 @@ class Values(WithServer):
             self.client.value("v_part", "n", field="/disk")
         self.assertEqual(raised.exception.kind, "no-such-field")
 
+    def test_nodes_and_values_are_chosen(self) -> None:
+        self.client.put_all([Write("v_chosen", f"n{number}", number) for number in range(5)])
+        chosen = self.client.values("v_chosen", node=["n1", "n3", "nowhere"], where="value>1")
+        self.assertEqual(dict(chosen["v_chosen"]), {"n3": 3})
+        # Too many for a URL.
+        nodes = [f"some-node-{number:05}" for number in range(5000)]
+        chosen = self.client.values("v_chosen", node=[*nodes, "n2"], states=["fresh"], limit=7)
+        self.assertEqual(dict(chosen["v_chosen"]), {"n2": 2})
+        with self.client.mirror("v_chosen", where="value>=4") as values:
+            self.assertEqual(dict(values["v_chosen"]), {"n4": 4})
+
     def test_a_batch_of_a_thousand_is_there_as_a_whole(self) -> None:
         nodes = [f"n{number}" for number in range(1000)]
         with self.client.mirror("v_many") as values:

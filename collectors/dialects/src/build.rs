@@ -102,13 +102,22 @@ impl Rows {
     }
 
     pub(super) fn push(&mut self, row: &Object) {
+        self.append(|json| row.push(json));
+    }
+
+    /// A row that is JSON already.
+    pub(super) fn push_json(&mut self, row: &str) {
+        self.append(|json| json.extend_from_slice(row.as_bytes()));
+    }
+
+    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.is_full() {
             return;
         }
         if !self.json.is_empty() {
             self.json.push(b',');
         }
-        row.push(&mut self.json);
+        write(&mut self.json);
     }
 
     /// `{"rows":[…]}`, unless it is too large for a value.

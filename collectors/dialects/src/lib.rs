@@ -9,11 +9,13 @@
 mod auto;
 mod build;
 mod csv;
+mod foreign;
 pub mod influx;
 mod json;
 mod logfmt;
 mod munin;
 mod nagios;
+mod ndjson;
 mod netdata;
 mod nodes;
 mod number;
@@ -24,6 +26,8 @@ mod text;
 mod probe;
 #[cfg(test)]
 mod tests;
+
+pub use foreign::{explained, recognized};
 
 use estimand_api::names::NodeName;
 use estimand_api::registration::Format;
@@ -146,6 +150,7 @@ pub const ALL: &[&DialectKind] = &[
     &prometheus::KIND,
     &csv::KIND,
     &logfmt::KIND,
+    &ndjson::KIND,
     &influx::KIND,
     &nagios::KIND,
     &munin::KIND,
@@ -163,6 +168,7 @@ pub fn find(format: Format) -> &'static DialectKind {
         Format::Prometheus => &prometheus::KIND,
         Format::Csv => &csv::KIND,
         Format::Logfmt => &logfmt::KIND,
+        Format::Ndjson => &ndjson::KIND,
         Format::Influx => &influx::KIND,
         Format::Nagios => &nagios::KIND,
         Format::Munin => &munin::KIND,

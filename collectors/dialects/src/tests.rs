@@ -24,13 +24,13 @@ fn shown(format: Format, output: &str) -> String {
     }
 }
 
-fn check_table(format: Format, table: &[(&str, &str)]) {
+pub(crate) fn check_table(format: Format, table: &[(&str, &str)]) {
     for (output, expected) in table {
         assert_eq!(shown(format, output), *expected, "{output:?}");
     }
 }
 
-fn check_failures(format: Format, table: &[(&str, &str)]) {
+pub(crate) fn check_failures(format: Format, table: &[(&str, &str)]) {
     for (output, part) in table {
         let message = read(format, output).unwrap_err();
         assert!(message.contains(part), "{output:?}: {message}");

@@ -77,7 +77,7 @@ function fields(registered, time) {
     { name: "timeKind", label: "It runs", kind: "choice", value: time, choices: Object.entries(TIMES) },
     { name: "when", label: "Seconds, or times", value: of(time) ?? "5", hint: "5, or for a calendar */5 * * * *" },
     { name: "kind", label: "Kind", kind: "choice", value: of("kind") ?? "", choices: [["", "as the mode says"], "collector", "processor"] },
-    { name: "format", label: "Format of its output", kind: "choice", value: of("format") ?? "", choices: [["", "auto"], "text", "json", "number", "nodes", "prometheus", "influx", "nagios", "munin", "netdata", "csv", "logfmt"] },
+    { name: "format", label: "Format of its output", kind: "choice", value: of("format") ?? "", choices: [["", "auto"], "text", "json", "number", "nodes", "prometheus", "influx", "nagios", "munin", "netdata", "csv", "logfmt", "ndjson"] },
     { name: "inputs", label: "Inputs", value: of("inputs")?.join(", "), list: [], hint: "The names that a processor reads, with commas" },
     { name: "nodes", label: "Nodes", value: of("nodes"), hint: "By labels, such as zone=a,!old; empty: all" },
     { name: "replicas", label: "On how many of them", value: given("replicas"), hint: "all, or a number" },

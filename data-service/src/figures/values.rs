@@ -4,6 +4,8 @@
 //! made in pieces, each of the snapshot that is published then, so that a slow reader keeps no snapshot alive. What does
 //! not fit into a scrape is counted.
 
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use estimand_api::names::{DataName, NodeName};
@@ -48,14 +50,15 @@ enum Family {
 pub struct Selection {
     /// None: all.
     pub names: Option<Vec<DataName>>,
-    pub node: Option<NodeName>,
+    /// None: of all.
+    pub nodes: Option<BTreeSet<NodeName>>,
 }
 
 /// The values of one scrape, in pieces.
 pub struct ValueFigures {
     service: DataService,
     names: Vec<DataName>,
-    node: Option<NodeName>,
+    nodes: Option<BTreeSet<NodeName>>,
     /// The family that is written.
     family: usize,
     /// The place among the names, and the last node of that name that is written.
@@ -74,11 +77,10 @@ impl ValueFigures {
             let own = snapshot.own_names().into_iter().chain(snapshot.bindings().keys());
             own.cloned().collect()
         });
-        let node = selection.node;
         ValueFigures {
             service,
             names,
-            node,
+            nodes: selection.nodes,
             family: 0,
             at: 0,
             after: None,
@@ -96,10 +98,14 @@ impl ValueFigures {
         }
         while let Some(name) = self.names.get(self.at).cloned() {
             let table = snapshot.table(name.as_str());
-            let shown: Box<dyn Iterator<Item = ShownValue<'_>>> = match (table, &self.node) {
+            let nodes = self.nodes.clone();
+            let shown: Box<dyn Iterator<Item = ShownValue<'_>>> = match (table, &nodes) {
                 (None, _) => Box::new(std::iter::empty()),
-                (Some(table), Some(node)) => {
-                    Box::new(table.shown(node.as_str()).filter(|_| self.after.is_none()).into_iter())
+                (Some(table), Some(nodes)) => {
+                    let from = self.after.clone().map_or(Unbounded, Excluded);
+                    Box::new(
+                        nodes.range((from, Unbounded)).filter_map(move |node| table.shown(node.as_str())),
+                    )
                 }
                 (Some(table), None) => Box::new(table.after(self.after.as_ref())),
             };

@@ -15,7 +15,7 @@ use estimand_web::{Failure, Query};
 
 use crate::DataService;
 use crate::core::rendering::push_number;
-use crate::http::read::{field_of, node_of};
+use crate::http::asked::{field_of, node_of};
 
 pub const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 100_000;

@@ -9,8 +9,8 @@ use estimand_web::{Failure, Query, exposition};
 
 use crate::DataService;
 use crate::figures::values::{Selection, ValueFigures};
+use crate::http::asked::{NodeNames, named_nodes};
 use crate::http::names::{AskedNames, Names};
-use crate::http::read::node_of;
 
 /// Values for Prometheus.
 ///
@@ -21,7 +21,7 @@ use crate::http::read::node_of;
     tag = "data",
     params(
         ("dataName" = Option<Names>, Query, description = "One name, several with commas, or `*`, which is the default"),
-        ("dataNode" = Option<NodeName>, Query, description = "Only values of this node; also spelt `nodeName`"),
+        ("dataNode" = Option<NodeNames>, Query, description = "Only values of this node, or of several with commas; also spelt `nodeName`"),
     ),
     responses(
         (status = 200, description = "Text exposition", body = String, content_type = "text/plain"),
@@ -30,15 +30,16 @@ use crate::http::read::node_of;
     )
 )]
 pub async fn metrics(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName"])?;
+    let allowed = &["dataName", "dataNode", "nodeName"];
+    let query = Query::with_lists(req.query_string(), allowed, allowed)?;
     let names = AskedNames::parse(query.get("dataName").or(Some("*")))?;
-    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
-    let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    let nodes = named_nodes(query.get("dataNode"), query.get("nodeName"))?;
+    let nodes = nodes.map(|nodes| nodes.into_iter().filter_map(|node| NodeName::parse(node).ok()).collect());
     let snapshot = service.snapshot()?;
     let names = match &names {
         AskedNames::All => None,
         some => Some(some.of(&snapshot).into_iter().filter_map(|name| DataName::parse(name).ok()).collect()),
     };
-    let selection = Selection { names, node };
+    let selection = Selection { names, nodes };
     Ok(exposition(Box::new(ValueFigures::new(service.0.clone(), selection))))
 }

@@ -1,5 +1,6 @@
 //! The data service's requests: each handler translates between HTTP and the service.
 
+pub mod asked;
 pub mod bindings;
 pub mod clock_skew;
 mod gap;
@@ -17,6 +18,7 @@ pub mod producers;
 pub mod push;
 mod pushed;
 pub mod read;
+pub mod read_one;
 pub mod refusals;
 mod rendered;
 pub mod speakers;

@@ -11,7 +11,7 @@ use actix_web::HttpResponse;
 use actix_web::web::ThinData;
 use estimand_api::labels::{LabelMap, MAX_LABELS_OF_ALL_SOURCES, read_labels};
 use estimand_api::names::NodeName;
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, shorten};
 use estimand_api::schema::of;
 use estimand_api::selector::{KEY_PATTERN, Selector, VALUE_PATTERN};
 use estimand_web::{Body, Failure};
@@ -104,7 +104,7 @@ impl NodeChoice {
         };
         Some(match unknown {
             Some(key) => format!("no node has a label {key}; {known}"),
-            None => format!("no node has labels that match {}", self.selector),
+            None => format!("no node has labels that match {}", shorten(&self.selector.to_string())),
         })
     }
 }

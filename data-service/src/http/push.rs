@@ -10,8 +10,8 @@ use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, Write};
-use estimand_dialects::RejectedRecords;
 use estimand_dialects::influx::{self, Push};
+use estimand_dialects::{RejectedRecords, recognized};
 use estimand_web::{Body, Failure, Principal, Query};
 
 use crate::DataService;
@@ -116,16 +116,25 @@ async fn take(
     let PushQuery { bucket, unit, valid_for } = query;
     let body_bytes = body.0.len();
     let storing = async {
-        let (writes, rejected) = body.parse(move |text| read(text, &bucket, unit, valid_for)).await?;
+        let (writes, rejected, protocol) = body
+            .parse(move |text| {
+                let (writes, rejected) = read(text, &bucket, unit, valid_for)?;
+                let protocol = recognized(text).filter(|_| rejected.count > 0);
+                Ok((writes, rejected, protocol))
+            })
+            .await?;
         pushed::store(req, caller, service, writes, body_bytes).await?;
-        Ok(rejected)
+        Ok((rejected, protocol))
     };
     let refusals = service.refusals();
-    let rejected: RejectedRecords =
+    let (rejected, protocol): (RejectedRecords, _) =
         storing.await.inspect_err(|problem| refusals.note(Protocol::Influx, caller, problem))?;
     let Some(sentence) = rejected.sentence() else { return Ok(HttpResponse::NoContent().finish()) };
     refusals.note_left_out(Protocol::Influx, caller, rejected.count as u64, &sentence);
-    let detail = format!("{sentence}; what else was sent is stored");
+    let detail = match protocol {
+        None => format!("{sentence}; what else was sent is stored"),
+        Some(protocol) => format!("{sentence}; {protocol}; what else was sent is stored"),
+    };
     Err(Problem::invalid_field(FieldError::new("body", detail)).into())
 }
 

@@ -6,12 +6,14 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::headers::{HINT_HEADER, REVISION_HEADER};
-use estimand_web::{ContentDigest, asks_for_tag, content_digest, joined_digest, set_digest};
+use estimand_web::{ContentDigest, NDJSON, asks_for_tag, content_digest, joined_digest, set_digest};
 
 use crate::core::snapshot::{Snapshot, Values, items};
 use crate::core::view::ShownValue;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A value a line.
+pub const LINES: HeaderValue = HeaderValue::from_static(NDJSON);
 pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
@@ -76,6 +78,16 @@ pub fn array_of<'s>(found: impl IntoIterator<Item = ShownValue<'s>>) -> Bytes {
         shown.push_json(&mut out);
     }
     out.push(b']');
+    Bytes::from(out)
+}
+
+/// Values, a line each.
+pub fn lines_of<'s>(found: impl IntoIterator<Item = ShownValue<'s>>) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    for shown in found {
+        shown.push_json(&mut out);
+        out.push(b'\n');
+    }
     Bytes::from(out)
 }
 

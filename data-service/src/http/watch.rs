@@ -13,10 +13,11 @@ use std::sync::Arc;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::names::{DataName, NodeName};
+use estimand_api::condition::Condition;
+use estimand_api::names::DataName;
 use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
-use estimand_api::selector::Selector;
+use estimand_api::selector::ReadSelector;
 use estimand_runtime::Stop;
 use estimand_web::{
     Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, event_stream, held,
@@ -30,12 +31,14 @@ use crate::core::log::{Change, MAX_WATCHERS, Seat, Since};
 use crate::core::rendering::push_number;
 use crate::core::shared_pieces::Piece;
 use crate::core::snapshot::{Bound, Snapshot};
+use crate::http::asked::{NodeNames, condition_of, field_of, named_nodes, selector_of};
 use crate::http::names::{AskedNames, Names};
 use crate::http::node_labels::NodeChoice;
-use crate::http::read::{field_of, node_of, selector_of};
 use crate::http::rendered::joined;
 use crate::http::watched::{Watched, push_settled};
 
+const PARAMETERS: [&str; 6] = ["dataName", "dataNode", "nodeName", "nodes", "where", "field"];
+const LISTS: [&str; 5] = ["dataName", "dataNode", "nodeName", "nodes", "where"];
 /// How many changes are taken from the log at once.
 const CHUNK: usize = 512;
 /// As many bytes of changes, and one change more, are rendered at once.
@@ -58,8 +61,9 @@ const PIECE_BYTES: usize = 32 * 1024;
     tag = "data",
     params(
         ("dataName" = Names, Query, description = "One name, several with commas, or `*`"),
-        ("dataNode" = Option<NodeName>, Query, description = "Only what concerns this node; also spelt `nodeName`"),
-        ("nodes" = Option<Selector>, Query, description = "Only what concerns nodes with these labels, e.g. `zone=a,gpu`. When other nodes have them, a snapshot follows whose reason is `labels`"),
+        ("dataNode" = Option<NodeNames>, Query, description = "Only what concerns this node, or several with commas; also spelt `nodeName`"),
+        ("nodes" = Option<ReadSelector>, Query, description = "Only what concerns nodes with these labels, e.g. `zone=a,gpu`. When other nodes have them, a snapshot follows whose reason is `labels`"),
+        ("where" = Option<Condition>, Query, description = "Only values for which this holds, e.g. `value>0.9`. A value for which it does not is not there: a change to it is a `delete`"),
         ("field" = Option<Pointer>, Query, description = "Only this part of each value, a JSON pointer such as `/value`. A value without it is not there: a change to it is a `delete`"),
         ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event seen"),
     ),
@@ -74,10 +78,11 @@ pub async fn watch(
     service: ThinData<DataService>,
     budget: ThinData<ResponseBudget>,
 ) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["dataName", "dataNode", "nodeName", "nodes", "field"])?;
+    let query = Query::with_lists(req.query_string(), &PARAMETERS, &LISTS)?;
     let names = AskedNames::parse(query.get("dataName"))?;
-    let node = node_of(query.get("dataNode"), query.get("nodeName"))?;
-    let node = node.map(NodeName::parse).transpose().map_err(|e| Problem::invalid_field(e.at("dataNode")))?;
+    let named = named_nodes(query.get("dataNode"), query.get("nodeName"))?;
+    let named = named.map(|named| named.into_iter().map(str::to_owned).collect());
+    let condition = condition_of(query.get("where"))?;
     let field = field_of(query.get("field"))?;
     let resume = last_event_id(&req)?;
     let selector = query.get("nodes").map(selector_of).transpose()?;
@@ -100,7 +105,7 @@ pub async fn watch(
         stop: service.stop(),
         seat,
         shared_as: choice.is_none().then(|| req.query_string().into()),
-        watched: Watched { names, node, choice, field },
+        watched: Watched { names, named, choice, condition, field },
         bindings: None,
         seen: resume,
         due: resume.is_none().then_some("start"),

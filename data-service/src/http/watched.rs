@@ -1,6 +1,9 @@
 //! The subject of a watch, and how its changes are told: values of some names, of all nodes or of some, whole or in part.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
+use estimand_api::condition::Condition;
 use estimand_api::json::push_string;
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::pointer::Pointer;
@@ -9,7 +12,7 @@ use estimand_web::push_event_id;
 use crate::core::log::{Change, Interest};
 use crate::core::rendering::push_number;
 use crate::core::snapshot::{Snapshot, Values};
-use crate::core::view::View;
+use crate::core::view::{ShownValue, View};
 use crate::http::names::AskedNames;
 use crate::http::node_labels::NodeChoice;
 
@@ -17,9 +20,11 @@ use crate::http::node_labels::NodeChoice;
 pub struct Watched {
     pub names: AskedNames,
     /// None stands for all.
-    pub node: Option<NodeName>,
+    pub named: Option<BTreeSet<String>>,
     /// The nodes with the labels that are asked for; none stands for all.
     pub choice: Option<NodeChoice>,
+    /// A value for which it does not hold is not there.
+    pub condition: Option<Condition>,
     /// The part of each value that is watched; none stands for all of it.
     pub field: Option<Pointer>,
 }
@@ -37,7 +42,7 @@ impl Watched {
 
     /// True if values of the node are watched.
     fn concerns(&self, node: &NodeName) -> bool {
-        self.node.as_ref().is_none_or(|watched| watched == node)
+        self.named.as_ref().is_none_or(|named| named.contains(node.as_str()))
             && self.choice.as_ref().is_none_or(|choice| choice.nodes().contains(node))
     }
 
@@ -60,7 +65,9 @@ impl Watched {
     /// All of them, as items of an array. Whole tables are shared with all who read them.
     pub fn items(&self, snapshot: &Snapshot) -> Vec<Bytes> {
         let tables = self.names.of(snapshot).into_iter().filter_map(|name| snapshot.table(name));
-        match self.node.is_none() && self.choice.is_none() && self.field.is_none() {
+        let whole =
+            self.named.is_none() && self.choice.is_none() && self.condition.is_none() && self.field.is_none();
+        match whole {
             true => tables.map(Values::items).collect(),
             false => vec![self.items_of(tables)],
         }
@@ -70,13 +77,11 @@ impl Watched {
     fn items_of<'s>(&self, tables: impl Iterator<Item = Values<'s>>) -> Bytes {
         let mut out = Vec::new();
         for table in tables {
-            let (one, all) = match &self.node {
-                Some(node) => (table.shown(node.as_str()), None),
-                None => (None, Some(table.all())),
-            };
-            let shown = one.into_iter().chain(all.into_iter().flatten());
+            let named = self.named.iter().flatten().filter_map(|node| table.shown(node));
+            let all = self.named.is_none().then(|| table.all());
+            let shown = named.chain(all.into_iter().flatten());
             let shown = shown.filter(|shown| self.concerns(&shown.facts().node));
-            for shown in shown.filter_map(|shown| shown.narrow(self.field.as_ref())) {
+            for shown in shown.filter_map(|shown| self.part_of(shown)) {
                 if !out.is_empty() {
                     out.push(b',');
                 }
@@ -84,6 +89,12 @@ impl Watched {
             }
         }
         Bytes::from(out)
+    }
+
+    /// The part of a value that is watched; none if it is not there, or the condition does not hold.
+    fn part_of<'s>(&self, shown: ShownValue<'s>) -> Option<ShownValue<'s>> {
+        let holds = self.condition.as_ref().is_none_or(|condition| condition.holds(shown.text()));
+        shown.narrow(self.field.as_ref()).filter(|_| holds)
     }
 
     /// Appends a change, once under each of the watched names that it concerns. Only the last of these events has an id,
@@ -122,9 +133,7 @@ impl Watched {
         view: View<'_>,
     ) {
         let shown = match change {
-            Change::Put(entry) => {
-                view.show(entry.clone()).and_then(|shown| shown.narrow(self.field.as_ref()))
-            }
+            Change::Put(entry) => view.show(entry.clone()).and_then(|shown| self.part_of(shown)),
             _ => None,
         };
         match shown {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::http::header::CONTENT_TYPE;
 use actix_web::web::{Payload, ThinData};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use estimand_api::registration::History;
 use estimand_api::schema::of;
 use estimand_api::value::{BatchReceipt, DeletionReceipt, Outcome, StateReceipt, WriteReceipt};
 use estimand_api::write::{MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_WRITE_BYTES, Write};
-use estimand_web::{Body, Failure, Principal, Query, read_body};
+use estimand_web::{Body, Failure, Principal, Query, is_ndjson, read_body};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -22,10 +23,10 @@ use crate::DataService;
 use crate::core::group::Retention;
 use crate::core::operations::{Delete, MarkNode, Retain};
 use crate::core::rendering::push_number;
+use crate::http::asked::node_of;
 use crate::http::clock_skew;
 use crate::http::named_items;
 use crate::http::orders;
-use crate::http::read::node_of;
 use crate::http::speakers::check_deletion;
 
 /// The largest body of the smaller requests.
@@ -140,7 +141,7 @@ estimand_api::described!(
     path = "/api/data/batch",
     tag = "data",
     params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
-    request_body(content = Batch, description = "At most 8 MiB"),
+    request_body(content = Batch, description = "At most 8 MiB. With `Content-Type: application/x-ndjson` a value a line instead of an array"),
     responses(
         (status = 200, description = "All of it is stored", body = BatchReceipt),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),
@@ -157,12 +158,31 @@ pub async fn batch(
     service: ThinData<DataService>,
 ) -> Result<HttpResponse, Failure> {
     let body_bytes = body.0.len();
-    let mut writes = body.parse(Write::parse_batch).await?;
+    let in_lines = req.headers().get(CONTENT_TYPE).is_some_and(|kind| is_ndjson(kind.as_bytes()));
+    let parse = move |body: &[u8]| match in_lines {
+        true => Write::parse_batch(&array_of_lines(body)),
+        false => Write::parse_batch(body),
+    };
+    let mut writes = body.parse(parse).await?;
     clock_skew::correct(&req, service.now(), &mut writes)?;
     orders::check(&caller, &writes, |place| format!("[{place}].epoch"))?;
     service.speakers().check(&caller, &writes).await?;
     let bytes = room_of(writes.len(), body_bytes);
     Ok(json(&service.submit(writes, bytes).await?))
+}
+
+/// JSON documents, one a line, as an array.
+fn array_of_lines(lines: &[u8]) -> Vec<u8> {
+    let mut array = Vec::with_capacity(lines.len() + 2);
+    array.push(b'[');
+    for line in lines.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
+        if array.len() > 1 {
+            array.push(b',');
+        }
+        array.extend_from_slice(line);
+    }
+    array.push(b']');
+    array
 }
 
 /// Deletes a name's values, or the one of a node, and their history.

@@ -1,6 +1,5 @@
 //! The commands that start services.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::telemetry;
@@ -11,6 +10,7 @@ use estimand_api::duration::Span;
 use estimand_api::task::{LEASE_EXPECTED, LEASES};
 use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
+use estimand_web::server::ListenAddress;
 use estimand_web::{BasePath, Origin};
 
 use super::platform::PlatformArgs;
@@ -18,11 +18,21 @@ use super::tls::TlsArgs;
 use crate::options::Defaults;
 use crate::options::{Options, Parts, Platform, TaskTerms};
 
+/// Permissions as `chmod` takes them: of user, group and others.
+fn socket_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "expected octal digits such as 600, 660 or 666".to_owned())
+}
+
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
-    /// The address to listen on; port 0 takes any free port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = parse::socket_address)]
-    listen: SocketAddr,
+    /// The address to listen on; port 0 takes any free port; unix:/PATH is a socket in the file system. A socket of systemd
+    /// (LISTEN_FDS) comes first
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    listen: ListenAddress,
+    /// The permissions of the socket of unix:/PATH, in octal digits
+    #[arg(long, value_name = "MODE", default_value = "660", value_parser = socket_mode)]
+    socket_mode: u32,
     /// The folder for data [default: estimand in $XDG_DATA_HOME, else in ~/.local/share, else in /var/lib]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data_dir: Option<PathBuf>,
@@ -163,8 +173,9 @@ impl ServiceArgs {
 
     pub fn options(self, parts: Parts) -> Options {
         Options {
-            listen: self.listen,
             data_dir: self.data_dir(),
+            listen: self.listen,
+            socket_mode: self.socket_mode,
             store: self.store,
             takes_over: self.take_over,
             workers: self.workers.map(usize::from),

@@ -117,3 +117,42 @@ fn what_no_node_has_is_no_trouble_on_two_nodes_either() {
     let metrics = String::from_utf8(session.http().get("/metrics").expect_status(200).body).unwrap();
     assert!(metrics.contains("estimand_registration_failing_nodes{data_name=\"hdfs\"} 0"), "{metrics}");
 }
+
+#[test]
+fn numbers_keep_their_digits() {
+    let session = Session::start();
+    let numbers = ["1.10", "12345678901234567890", "123456789012345678901234567890", "1E5", "1e-7", "-0.0"];
+    for (at, number) in numbers.iter().enumerate() {
+        said(&session, &["put", "digits", &format!("n{at}"), number]);
+    }
+    let (raw, _, _) = said(&session, &["get", "digits", "--raw"]);
+    assert_eq!(raw.lines().collect::<Vec<_>>(), numbers);
+    let (table, _, _) = said(&session, &["get", "digits"]);
+    let (json, _, _) = said(&session, &["get", "digits", "--json"]);
+    let (explained, _, _) = said(&session, &["get", "digits", "--explain"]);
+    let (shown, _, _) = said(&session, &["show", "digits"]);
+    for number in numbers {
+        assert!(table.contains(&format!("  {number}  ")), "{table}");
+        assert!(json.contains(&format!("\"dataValue\": {number},")), "{json}");
+        assert!(explained.contains(number) && shown.contains(number), "{explained}{shown}");
+    }
+    // Beyond what any reader could take in, it is refused, and not rounded.
+    let (_, err, code) = said(&session, &["put", "digits", "n", "1e400"]);
+    assert!(code != 0 && err.contains("1e400"), "{err}");
+}
+
+#[test]
+fn nodes_and_values_are_chosen() {
+    let session = Session::start();
+    for (node, value) in [("a", "0.5"), ("b", "0.95"), ("c", "0.99")] {
+        said(&session, &["put", "load", node, value]);
+    }
+    let raw = |args: &[&str]| said(&session, &[&["get", "load", "--raw"], args].concat()).0;
+    assert_eq!(raw(&["--where", "value>0.9"]), "0.95\n0.99\n");
+    assert_eq!(raw(&["--node", "a,b", "--node", "c", "--where", "value<0.99"]), "0.5\n0.95\n");
+    let (_, err, code) = said(&session, &["get", "load", "--where", "load>1"]);
+    assert!(code == 2 && err.contains("`value`, or a JSON pointer"), "{err}");
+    // So many that the question goes over as a body.
+    let nodes: Vec<String> = (0..2_000).map(|at| format!("node-{at}")).chain(["b".to_owned()]).collect();
+    assert_eq!(raw(&["--node", &nodes.join(",")]), "0.95\n");
+}

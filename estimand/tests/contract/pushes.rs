@@ -13,6 +13,7 @@ on_every_target!(
     a_compressed_push_is_taken_and_bounded,
     a_push_says_how_long_it_holds_and_in_what_unit,
     a_wrong_push_is_explained,
+    lines_of_another_protocol_are_named,
     clients_of_version_1_write_and_find_a_server,
     a_refused_push_is_counted,
 );
@@ -45,6 +46,21 @@ fn a_measurement_of_a_host_is_a_value_of_a_node(target: &Target) {
     assert_eq!(memory["validFor"], Value::Null, "{memory}");
     // All of a push are of one revision.
     assert_eq!(cpu["revision"].as_u64().unwrap() + 1, memory["revision"].as_u64().unwrap(), "{cpu} {memory}");
+}
+
+fn lines_of_another_protocol_are_named(target: &Target) {
+    let bucket = target.name("other");
+    for (lines, protocol) in [
+        ("servers.a.load 0.5 1700000000\n", "Graphite's plaintext protocol"),
+        ("load:0.5|g\n", "StatsD's protocol"),
+        ("PUTVAL \"a/load/load\" interval=10 N:0.5\n", "collectd's plain text protocol"),
+    ] {
+        let refused = problem(&push(target, &format!("bucket={bucket}"), &[], lines), 400);
+        let said = refused["errors"][0]["message"].as_str().unwrap();
+        assert!(said.contains(protocol) && said.contains("Telegraf"), "{said}");
+    }
+    let refused = problem(&push(target, &format!("bucket={bucket}"), &[], "nowhere x=1\n"), 400);
+    assert!(!refused.to_string().contains("it looks like"), "{refused}");
 }
 
 fn lines_that_are_wrong_are_named_and_the_others_stored(target: &Target) {

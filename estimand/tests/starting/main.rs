@@ -6,6 +6,7 @@ mod agents;
 mod ends;
 mod first;
 mod second;
+mod sockets;
 mod stores;
 mod strangers;
 

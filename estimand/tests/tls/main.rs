@@ -11,6 +11,7 @@ mod certificates;
 mod credentials;
 mod joining;
 mod no_authorities;
+mod objections;
 mod pages;
 mod replacing;
 mod wire;

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod assignment;
 pub mod command;
+pub mod condition;
 pub mod cron;
 pub mod declaration;
 pub mod duration;
@@ -19,6 +20,7 @@ pub mod identity;
 pub mod image;
 pub mod instant;
 pub mod json;
+pub mod json_text;
 pub mod labels;
 pub mod names;
 pub mod node;

@@ -11,7 +11,7 @@ use crate::problem::FieldError;
 use crate::schema;
 
 /// Stands for the whole value, where it is no object.
-const WHOLE: &str = "value";
+pub(crate) const WHOLE: &str = "value";
 
 /// The order of values. Numbers come before texts, and values that are neither, or have no such place, come last.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fields;
 use crate::json::kind_of;
@@ -19,6 +19,16 @@ pub const PLACES: &str = "tasks";
 
 const MAX_RESOURCES: usize = 32;
 const MAX_PROCESSORS: f64 = 1_000_000.0;
+
+/// The form of one amount.
+#[derive(Debug)]
+pub enum ResourceAmount {}
+
+crate::described!(
+    ResourceAmount,
+    [],
+    json!({ "description": "So much of something: a number, or a size such as `4GiB`", "type": ["number", "string"] })
+);
 
 /// Reads amounts: `cpu` in processors, `memory` in bytes, and counts of anything else.
 pub fn read(field: &str, value: &Value) -> Result<BTreeMap<String, u64>, Vec<FieldError>> {
@@ -94,8 +104,6 @@ pub fn amount(name: &str, amount: u64) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

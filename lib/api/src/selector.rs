@@ -21,8 +21,10 @@ macro_rules! requirement_pattern {
     };
 }
 
-/// The longest text of a selector.
+/// The longest text of a selector that is stored: of a registration, of a task.
 pub const MAX_SELECTOR_BYTES: usize = 1024;
+/// The longest one of a read, which is not: it may name thousands of nodes.
+pub const MAX_READ_SELECTOR_BYTES: usize = 1024 * 1024;
 /// The most requirements of a selector.
 pub const MAX_REQUIREMENTS: usize = 32;
 /// The longest key of a label.
@@ -88,8 +90,8 @@ enum Condition {
 /// A selector that is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    #[error("the selector has {0} bytes; at most {MAX_SELECTOR_BYTES} are taken")]
-    TooLong(usize),
+    #[error("the selector has {bytes} bytes; at most {most} are taken")]
+    TooLong { bytes: usize, most: usize },
     #[error("the selector has more than {MAX_REQUIREMENTS} requirements")]
     TooMany,
     /// `position` counts characters from 1.
@@ -126,10 +128,32 @@ fn described() -> Value {
 
 crate::described!(Selector, [], described());
 
+/// The form of a selector in a read.
+#[derive(Debug)]
+pub enum ReadSelector {}
+
+/// The same as that of a selector, but for its length.
+fn described_of_reads() -> Value {
+    let mut text = described();
+    text["maxLength"] = MAX_READ_SELECTOR_BYTES.into();
+    text
+}
+
+crate::described!(ReadSelector, [], described_of_reads());
+
 impl Selector {
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
-        if text.len() > MAX_SELECTOR_BYTES {
-            return Err(SelectorError::TooLong(text.len()));
+        Selector::parse_within(text, MAX_SELECTOR_BYTES)
+    }
+
+    /// The same of a read.
+    pub fn parse_of_read(text: &str) -> Result<Selector, SelectorError> {
+        Selector::parse_within(text, MAX_READ_SELECTOR_BYTES)
+    }
+
+    fn parse_within(text: &str, most: usize) -> Result<Selector, SelectorError> {
+        if text.len() > most {
+            return Err(SelectorError::TooLong { bytes: text.len(), most });
         }
         let mut parser = Parser { text, at: 0 };
         let mut requirements = Vec::new();
@@ -151,8 +175,8 @@ impl Selector {
         let selector = Selector { requirements };
         // Its displayed form can be longer than the given one, and must still be a selector.
         match selector.to_string().len() {
-            0..=MAX_SELECTOR_BYTES => Ok(selector),
-            bytes => Err(SelectorError::TooLong(bytes)),
+            bytes if bytes <= most => Ok(selector),
+            bytes => Err(SelectorError::TooLong { bytes, most }),
         }
     }
 

@@ -79,15 +79,15 @@ pub enum Place {
     Nodes(Vec<NodeName>),
 }
 
-/// The latest answer for a data name on a node.
+/// The latest answer for a data name on a node; `D` is how its JSON is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Value {
+pub struct Value<D = serde_json::Value> {
     pub data_name: DataName,
     pub node_name: NodeName,
     /// Any JSON.
     #[schema(value_type = serde_json::Value)]
-    pub data_value: serde_json::Value,
+    pub data_value: D,
     /// When it was measured, by the clock of whoever measured it.
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
@@ -113,11 +113,11 @@ pub struct Value {
 /// One kept value of the past.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PastValue {
+pub struct PastValue<D = serde_json::Value> {
     pub data_name: DataName,
     pub node_name: NodeName,
     #[schema(value_type = serde_json::Value)]
-    pub data_value: serde_json::Value,
+    pub data_value: D,
     #[serde(with = "crate::instant::wire")]
     #[schema(value_type = String, format = DateTime)]
     pub collected_at: DateTime<Utc>,

@@ -6,6 +6,7 @@
 //! could not be connected to, or answered that nothing was done.
 
 mod access;
+mod address;
 mod events;
 mod files;
 mod health;
@@ -28,6 +29,7 @@ mod users;
 mod values;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ use bytes::Bytes;
 use reqwest::{Response, StatusCode, header};
 use url::Url;
 
+use address::is_private;
 use estimand_api::access::{TOKEN_VARIABLE, Token, TokenError};
 use estimand_api::headers::{FILE_GRANT_HEADER, HINT_HEADER, REVISION_HEADER, SENT_AT_HEADER};
 use estimand_api::instant::to_rfc3339;
@@ -42,6 +45,7 @@ use estimand_api::problem::{MEDIA_TYPE, Problem, kind};
 use estimand_runtime::BackOff;
 use tls::Http;
 
+pub use address::is_here;
 pub use estimand_runtime::pem::FileError;
 pub use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
 pub use files::{FileQuery, FileToSend};
@@ -79,7 +83,9 @@ pub enum Error {
     #[error("{url} answered what no Estimand service answers: {cause}")]
     Unexpected { url: String, cause: String },
     /// The address is invalid.
-    #[error("`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070")]
+    #[error(
+        "`{0}` is not the address of a service; expected e.g. http://127.0.0.1:7070, or unix:/run/estimand.sock"
+    )]
     Address(String),
     /// A server answers, but cannot show that it is the service.
     #[error("{url} is not trusted: {cause}")]
@@ -107,6 +113,8 @@ impl Error {
 pub struct Client {
     http: Http,
     base: Url,
+    /// The socket in the file system at which the service is, if it is at one; then nobody is connected to at `base`.
+    socket: Option<PathBuf>,
     options: Options,
     /// Clients of further services, which are asked for what this one does not serve.
     others: Arc<[Client]>,
@@ -155,15 +163,7 @@ impl Client {
     }
 
     pub fn with_options(address: &str, options: Options) -> Result<Self, Error> {
-        let wrong = || Error::Address(address.to_owned());
-        let mut base = Url::parse(address).map_err(|_| wrong())?;
-        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(wrong());
-        }
-        // The name could also lead to `[::1]`, where somebody else may listen.
-        if base.scheme() == "http" && base.host_str() == Some("localhost") {
-            base.set_ip_host(std::net::Ipv4Addr::LOCALHOST.into()).map_err(|()| wrong())?;
-        }
+        let (base, socket) = address::read(address).ok_or_else(|| Error::Address(address.to_owned()))?;
         let mut headers = header::HeaderMap::new();
         if let Some(token) = options.credentials.token.as_ref().filter(|_| is_private(&base))
             && let Ok(mut value) = header::HeaderValue::try_from(format!("Bearer {}", token.expose()))
@@ -171,8 +171,8 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
-        let http = Http::new(&base, &options, headers)?;
-        Ok(Client { http, base, options, others: Arc::default() })
+        let http = Http::new(&base, socket.as_deref(), &options, headers)?;
+        Ok(Client { http, base, socket, options, others: Arc::default() })
     }
 
     /// A client that shows the token in ESTIMAND_TOKEN, if there is one.
@@ -185,29 +185,6 @@ impl Client {
     pub fn with_token(address: &str, token: Option<Token>) -> Result<Self, Error> {
         let credentials = Credentials { token, ..Credentials::default() };
         Self::with_options(address, Options { credentials, ..Options::default() })
-    }
-
-    /// The address to which a given token is not sent, because it would go over the network unencrypted.
-    pub fn withholds_token(&self) -> Option<&Url> {
-        let mut withholding = self.services().filter(|service| service.options.credentials.token.is_some());
-        withholding.find(|service| !is_private(&service.base)).map(Client::address)
-    }
-
-    /// The address that it speaks to.
-    pub fn address(&self) -> &Url {
-        &self.base
-    }
-
-    /// The URL of path segments and query parameters below the service's address.
-    pub(crate) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        url
     }
 
     pub(crate) async fn get(&self, url: Url) -> Result<Answer, Error> {
@@ -265,7 +242,7 @@ impl Client {
         url: Url,
         body: Option<Payload>,
     ) -> Result<Answer, RequestFailure> {
-        let shown = url.to_string();
+        let shown = self.shown(&url);
         let unreachable = |e: &reqwest::Error| RequestFailure {
             taken: !(e.is_connect() || was_unsent(e)),
             error: self.no_answer(shown.clone(), e),
@@ -327,21 +304,6 @@ impl Client {
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
         serde_json::from_slice(&answer.body)
             .map_err(|e| Error::Unexpected { url: self.base.to_string(), cause: e.to_string() })
-    }
-}
-
-/// True if no other machine can read requests on their way there.
-fn is_private(base: &Url) -> bool {
-    base.scheme() == "https" || is_here(base)
-}
-
-/// True for an address of this machine alone.
-pub fn is_here(address: &Url) -> bool {
-    match address.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.to_canonical().is_loopback(),
-        None => false,
     }
 }
 

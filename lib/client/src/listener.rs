@@ -9,8 +9,10 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::pin::Pin;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use estimand_runtime::tcp_sockets::{TcpSocket, listening_at};
@@ -161,6 +163,49 @@ where
                 false => Err(Stranger::Changed.into()),
             }
         })
+    }
+}
+
+/// Looks at the owner of a socket in the file system before each connection: whoever may put another one into its folder is
+/// root or owns that.
+#[derive(Clone)]
+pub(crate) struct SocketCheck(pub(crate) Arc<Path>);
+
+impl<S> Layer<S> for SocketCheck {
+    type Service = CheckedSocket<S>;
+
+    fn layer(&self, inner: S) -> CheckedSocket<S> {
+        CheckedSocket { inner, path: self.0.clone() }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct CheckedSocket<S> {
+    inner: S,
+    path: Arc<Path>,
+}
+
+impl<S, R> Service<R> for CheckedSocket<S>
+where
+    S: Service<R, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        match std::fs::metadata(&self.path) {
+            Ok(socket) if !trusted().contains(&socket.uid()) => {
+                Box::pin(async move { Err(Stranger::User(socket.uid()).into()) })
+            }
+            // Whether it is there the connection will show.
+            _ => Box::pin(self.inner.call(request)),
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl Client {
     }
 
     async fn websocket_at(&self, url: Url) -> Result<Tunnel, Error> {
-        let shown = url.to_string();
+        let shown = self.shown(&url);
         let unexpected = |cause: &str| Error::Unexpected { url: shown.clone(), cause: cause.to_owned() };
         let silent = |_| Error::Unreachable { url: shown.clone(), cause: "no answer in time".to_owned() };
         let mut key = [0; 16];

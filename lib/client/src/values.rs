@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::registry::flag;
 use crate::{Answer, Client, Error, Repeat};
+use estimand_api::condition::Condition;
 use estimand_api::duration::Span;
+use estimand_api::json_text::JsonText;
 use estimand_api::labels::LabelMap;
 use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::order::ValueOrder;
@@ -22,6 +25,9 @@ use estimand_api::value::{
 };
 use estimand_api::write::Write;
 
+/// A question that makes a longer URL is sent as a body; many proxies take no longer ones.
+const MAX_URL_BYTES: usize = 4_000;
+
 /// A selection of values to read.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
@@ -29,13 +35,16 @@ pub struct Query {
     pub names: Vec<DataName>,
     /// Patterns of further names.
     pub patterns: Vec<NamePattern>,
-    pub node: Option<NodeName>,
+    /// Only values of these nodes; of all if empty.
+    pub node_names: Vec<NodeName>,
     /// Only values of nodes with these labels.
     pub nodes: Option<Selector>,
     /// Only values in one of these states; all if empty.
     pub states: Vec<State>,
     /// Only values collected no longer ago than this.
     pub max_age: Option<Span>,
+    /// Only values for which this holds.
+    pub condition: Option<Condition>,
     /// Only this part of each value; values without it are left out.
     pub field: Option<Pointer>,
     pub order: Option<ValueOrder>,
@@ -74,8 +83,9 @@ impl Query {
         pairs.extend(self.nodes.as_ref().map(|selector| ("nodes", selector.to_string())));
         pairs.extend(self.order.as_ref().map(|order| ("sort", order.to_string())));
         pairs.extend(self.limit.map(|limit| ("limit", limit.to_string())));
-        if let Some(node) = &self.node {
-            pairs.push(("dataNode", node.to_string()));
+        pairs.extend(self.condition.as_ref().map(|condition| ("where", condition.to_string())));
+        if !self.node_names.is_empty() {
+            pairs.push(("dataNode", node_list(&self.node_names)));
         }
         if !self.states.is_empty() {
             pairs.push(("state", self.states.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(",")));
@@ -97,6 +107,11 @@ pub(super) fn name_list(names: &[DataName], patterns: &[NamePattern]) -> String 
     if list.is_empty() { "*".to_owned() } else { list.join(",") }
 }
 
+/// Nodes with commas between them.
+pub(super) fn node_list(nodes: &[NodeName]) -> String {
+    nodes.iter().map(NodeName::as_str).collect::<Vec<_>>().join(",")
+}
+
 impl Client {
     /// Every name that serves values, its own or those of another one, without the values.
     pub async fn names(&self) -> Result<Vec<NameSummary>, Error> {
@@ -109,11 +124,22 @@ impl Client {
         self.values_or_hint(query).await.map(|(values, revision, _)| (values, revision))
     }
 
-    /// The same, with advice for people if there are none.
-    pub async fn values_or_hint(&self, query: &Query) -> Result<(Vec<Value>, u64, Option<String>), Error> {
+    /// The same with values of any form, and with advice for people if there are none.
+    pub async fn values_or_hint<D: DeserializeOwned>(
+        &self,
+        query: &Query,
+    ) -> Result<(Vec<Value<D>>, u64, Option<String>), Error> {
         let pairs = query.pairs();
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        let answer = self.get(self.url(&["api", "data"], &pairs)).await?;
+        let url = self.url(&["api", "data"], &pairs);
+        let answer = match url.as_str().len() {
+            0..=MAX_URL_BYTES => self.get(url).await?,
+            _ => {
+                let body = Bytes::from(json!(BTreeMap::from_iter(pairs)).to_string());
+                let url = self.url(&["api", "data", "query"], &[]);
+                self.send(Method::POST, url, Some(body), Repeat::Safe).await?
+            }
+        };
         Ok((self.read(&answer)?, answer.revision.unwrap_or_default(), answer.hint))
     }
 
@@ -135,11 +161,11 @@ impl Client {
     }
 
     /// Reads one value with its provenance.
-    pub async fn explain(&self, name: &DataName, node: &NodeName) -> Result<Option<Value>, Error> {
+    pub async fn explain(&self, name: &DataName, node: &NodeName) -> Result<Option<Value<JsonText>>, Error> {
         self.one(self.url(&["api", "data", name.as_str(), node.as_str()], &[("explain", "1")])).await
     }
 
-    async fn one(&self, url: url::Url) -> Result<Option<Value>, Error> {
+    async fn one<D: DeserializeOwned>(&self, url: url::Url) -> Result<Option<Value<D>>, Error> {
         match self.get(url).await {
             Ok(answer) => self.read(&answer).map(Some),
             Err(Error::Problem(problem)) if problem.status == 404 && problem.kind == kind::NOT_FOUND => {
@@ -192,7 +218,11 @@ impl Client {
     }
 
     /// The history of a name, oldest first.
-    pub async fn history(&self, name: &DataName, query: &HistoryQuery) -> Result<Vec<PastValue>, Error> {
+    pub async fn history<D: DeserializeOwned>(
+        &self,
+        name: &DataName,
+        query: &HistoryQuery,
+    ) -> Result<Vec<PastValue<D>>, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let mut pairs = vec![("dataName", name.as_str())];
         pairs.extend(query.node.as_ref().map(|node| ("dataNode", node.as_str())));

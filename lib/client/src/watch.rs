@@ -4,15 +4,21 @@
 //! it sends a fresh snapshot with the reason. The caller sees one stream that ends only when it is dropped or
 //! the service refuses it.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
 use estimand_runtime::{BackOff, Trouble};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 use url::Url;
 
 use crate::events::{Block, EventStream};
-use crate::{Client, Error, values::name_list};
+use crate::values::{name_list, node_list};
+use crate::{Client, Error};
+use estimand_api::condition::Condition;
+use estimand_api::json_text::JsonText;
 use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::pointer::Pointer;
 use estimand_api::selector::Selector;
@@ -25,27 +31,29 @@ const SETTLED: &[u8] = b": settled";
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// An event of a watch.
+/// An event of a watch; `D` is how the JSON of values is read.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum Event<D = Json> {
     /// All values there are; earlier events are void.
-    Snapshot { revision: u64, reason: String, values: Vec<Value> },
+    Snapshot { revision: u64, reason: String, values: Vec<Value<D>> },
     /// A value is new or changed, or its state did.
-    Change(Box<Value>),
+    Change(Box<Value<D>>),
     /// A value is gone.
     Delete { data_name: DataName, node_name: NodeName, revision: u64 },
 }
 
 /// A stream of events.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Watch<D = Json> {
     client: Client,
     names: Vec<DataName>,
     patterns: Vec<NamePattern>,
-    node: Option<NodeName>,
+    node_names: Vec<NodeName>,
     nodes: Option<Selector>,
+    condition: Option<Condition>,
     field: Option<Pointer>,
     events: EventStream,
+    values: PhantomData<fn() -> D>,
 }
 
 impl Client {
@@ -55,10 +63,12 @@ impl Client {
             client: self.clone(),
             names,
             patterns: Vec::new(),
-            node: None,
+            node_names: Vec::new(),
             nodes: None,
+            condition: None,
             field: None,
             events: EventStream::new(self.clone()),
+            values: PhantomData,
         }
     }
 
@@ -90,8 +100,16 @@ impl Client {
 }
 
 impl Watch {
+    /// The same, with values to the letter.
+    pub fn to_the_letter(self) -> Watch<JsonText> {
+        let Watch { client, names, patterns, node_names, nodes, condition, field, events, values: _ } = self;
+        Watch { client, names, patterns, node_names, nodes, condition, field, events, values: PhantomData }
+    }
+}
+
+impl<D: DeserializeOwned> Watch<D> {
     /// The next event. Connects, and connects again, as needed; an error is a refusal by the service.
-    pub async fn next(&mut self) -> Result<Event, Error> {
+    pub async fn next(&mut self) -> Result<Event<D>, Error> {
         loop {
             if let Some(event) = self.heard().await? {
                 return Ok(event);
@@ -101,7 +119,7 @@ impl Watch {
 
     /// The next event, or none: then the events so far are all of one snapshot, and nothing that was written together
     /// with them is still to come. A snapshot is that by itself.
-    pub async fn heard(&mut self) -> Result<Option<Event>, Error> {
+    pub async fn heard(&mut self) -> Result<Option<Event<D>>, Error> {
         loop {
             let url = self.url();
             let block = self.events.next(&url).await?;
@@ -111,9 +129,20 @@ impl Watch {
         }
     }
 
+    /// Only the values of these nodes; of all if there are none.
+    pub fn of_node_names(mut self, nodes: Vec<NodeName>) -> Self {
+        self.node_names = nodes;
+        self
+    }
+
     /// Only the values of this node.
-    pub fn of_node(mut self, node: NodeName) -> Self {
-        self.node = Some(node);
+    pub fn of_node(self, node: NodeName) -> Self {
+        self.of_node_names(vec![node])
+    }
+
+    /// Only values for which this holds. One for which it does not is not there, as with [`field`](Self::field).
+    pub fn condition(mut self, condition: Condition) -> Self {
+        self.condition = Some(condition);
         self
     }
 
@@ -153,7 +182,10 @@ impl Watch {
         let names = name_list(&self.names, &self.patterns);
         let nodes = self.nodes.as_ref().map(Selector::to_string);
         let mut pairs = vec![("dataName", names.as_str())];
-        pairs.extend(self.node.as_ref().map(|node| ("dataNode", node.as_str())));
+        let named = node_list(&self.node_names);
+        let condition = self.condition.as_ref().map(Condition::to_string);
+        pairs.extend((!named.is_empty()).then_some(("dataNode", named.as_str())));
+        pairs.extend(condition.as_ref().map(|condition| ("where", condition.as_str())));
         pairs.extend(nodes.as_ref().map(|nodes| ("nodes", nodes.as_str())));
         pairs.extend(self.field.as_ref().map(|field| ("field", field.as_str())));
         self.client.url(&["api", "data", "watch"], &pairs)
@@ -161,14 +193,14 @@ impl Watch {
 
     /// Reads an event; `settled`, which says that a snapshot is complete, is an inner none. Comments and unknown events
     /// are passed over.
-    fn read(&mut self, block: &Bytes) -> Result<Option<Option<Event>>, Error> {
+    fn read(&mut self, block: &Bytes) -> Result<Option<Option<Event<D>>>, Error> {
         if block.starts_with(SETTLED) {
             return Ok(Some(None));
         }
         let block = Block::parse(block);
         let read = match block.event.as_str() {
-            "snapshot" => serde_json::from_slice::<Snapshot>(&block.data).map(Event::from),
-            "change" => serde_json::from_slice::<Value>(&block.data).map(|v| Event::Change(Box::new(v))),
+            "snapshot" => serde_json::from_slice::<Snapshot<D>>(&block.data).map(Event::from),
+            "change" => serde_json::from_slice::<Value<D>>(&block.data).map(|v| Event::Change(Box::new(v))),
             "delete" => serde_json::from_slice::<Gone>(&block.data).map(Event::from),
             "settled" => return Ok(Some(None)),
             _ => return Ok(None),
@@ -185,14 +217,14 @@ impl Watch {
 }
 
 #[derive(Deserialize)]
-struct Snapshot {
+struct Snapshot<D> {
     revision: u64,
     reason: String,
-    values: Vec<Value>,
+    values: Vec<Value<D>>,
 }
 
-impl From<Snapshot> for Event {
-    fn from(Snapshot { revision, reason, values }: Snapshot) -> Self {
+impl<D> From<Snapshot<D>> for Event<D> {
+    fn from(Snapshot { revision, reason, values }: Snapshot<D>) -> Self {
         Event::Snapshot { revision, reason, values }
     }
 }
@@ -205,7 +237,7 @@ struct Gone {
     revision: u64,
 }
 
-impl From<Gone> for Event {
+impl<D> From<Gone> for Event<D> {
     fn from(Gone { data_name, node_name, revision }: Gone) -> Self {
         Event::Delete { data_name, node_name, revision }
     }

@@ -52,7 +52,7 @@ pub mod site;
 mod submit_problem;
 mod websocket;
 
-pub use accept::wants_text;
+pub use accept::{NDJSON, is_ndjson, wants_lines, wants_text};
 pub use admission::{Admission, OpenAdmission, Revocation};
 pub use base_path::{BasePath, public_path};
 pub use body::{Body, read_body};

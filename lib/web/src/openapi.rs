@@ -45,11 +45,17 @@ fn describe(routes: &Routes) -> OpenApi {
     document
 }
 
-/// Handlers of different services may have the same name; operation ids must be unique in the document.
+/// Handlers of different services may have the same name, and operation ids must be unique in the document: each is the
+/// handler's name, and of the path what that does not say already. Generators make names of types of them, so they are short.
 fn named(path: &str, mut operation: Operation) -> Operation {
-    let words = path.split('/').filter(|word| !word.is_empty() && *word != "api");
-    let words = words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).replace('.', "_"));
-    let name = operation.operation_id.into_iter().chain(words).collect::<Vec<_>>().join("_");
+    let mut name = operation.operation_id.unwrap_or_default();
+    for word in path.split('/').filter(|word| !word.is_empty() && *word != "api" && !word.starts_with('{')) {
+        let word = word.replace(['.', '-'], "_");
+        let said = name.replace('_', "");
+        if !said.contains(word.replace('_', "").trim_end_matches('s')) {
+            name = format!("{name}_{word}");
+        }
+    }
     operation.operation_id = Some(name);
     operation
 }

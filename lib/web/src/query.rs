@@ -1,8 +1,8 @@
 //! Reads a query string strictly and without allocating.
 //!
 //! A route has a short, fixed list of parameters. Any other name is rejected by name, so
-//! that a typing error is not silently "everything"; so is a name given twice. Values are borrowed from the
-//! request unless there is something to decode.
+//! that a typing error is not silently "everything"; so is a name given twice, unless its values are a list. Values are
+//! borrowed from the request unless there is something to decode or to join.
 
 use std::borrow::Cow;
 
@@ -17,6 +17,15 @@ pub struct Query<'q, const N: usize> {
 
 impl<'q, const N: usize> Query<'q, N> {
     pub fn parse(query: &'q str, allowed: &'static [&'static str; N]) -> Result<Self, Problem> {
+        Self::with_lists(query, allowed, &[])
+    }
+
+    /// The same where some parameters are lists: one that is given again continues its list, as a comma does.
+    pub fn with_lists(
+        query: &'q str,
+        allowed: &'static [&'static str; N],
+        lists: &[&str],
+    ) -> Result<Self, Problem> {
         let mut values = [const { None }; N];
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (raw_name, raw_value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -24,11 +33,19 @@ impl<'q, const N: usize> Query<'q, N> {
             let Some(place) = allowed.iter().position(|known| *known == name) else {
                 return Err(unknown(&name, allowed));
             };
-            if values[place].is_some() {
-                let message = "given more than once";
-                return Err(Problem::invalid_field(FieldError::new(name, message).expected("one value")));
+            let value = decode(raw_value).map_err(|wrong| wrong.of(&name, raw_value))?;
+            match &mut values[place] {
+                empty @ None => *empty = Some(value),
+                Some(list) if lists.contains(&allowed[place]) => {
+                    let list = list.to_mut();
+                    list.push(',');
+                    list.push_str(&value);
+                }
+                Some(_) => {
+                    let message = "given more than once";
+                    return Err(Problem::invalid_field(FieldError::new(name, message).expected("one value")));
+                }
             }
-            values[place] = Some(decode(raw_value).map_err(|wrong| wrong.of(&name, raw_value))?);
         }
         Ok(Query { allowed, values })
     }
@@ -123,6 +140,14 @@ mod tests {
         assert_eq!(query.get("dataNode"), None);
         assert_eq!(Query::parse("", ALLOWED).unwrap().get("dataName"), None);
         assert_eq!(Query::parse("data%4Eame=a=b", ALLOWED).unwrap().get("dataName"), Some("a=b"));
+    }
+
+    #[test]
+    fn a_list_may_be_given_in_pieces() {
+        let parse =
+            |lists: &[&str]| Query::with_lists("dataNode=a%2Cb&dataName=x&dataNode=c", ALLOWED, lists);
+        assert_eq!(parse(&["dataNode"]).unwrap().get("dataNode"), Some("a,b,c"));
+        assert_eq!(parse(&["dataName"]).unwrap_err().errors[0].field, "dataNode");
     }
 
     #[test]

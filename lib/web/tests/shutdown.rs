@@ -86,5 +86,5 @@ async fn an_address_that_others_can_reach_needs_to_be_asked_for() {
     assert!(matches!(error, ServerError::Exposed(_)));
     assert!(error.to_string().contains("--insecure"), "{error}");
     options.insecure = true;
-    assert_ne!(Server::bind(&options, site()).unwrap().address().port(), 0);
+    assert_ne!(Server::bind(&options, site()).unwrap().address().tcp().unwrap().port(), 0);
 }

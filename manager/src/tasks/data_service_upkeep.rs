@@ -212,7 +212,7 @@ impl DataServiceUpkeep {
     }
 
     async fn delete_values(&self, node: &NodeName) -> Result<(), PeerError> {
-        let query = Query { node: Some(node.clone()), ..Query::default() };
+        let query = Query { node_names: vec![node.clone()], ..Query::default() };
         let (values, _) = within(ANSWER_WITHIN, self.data_service.values(&query)).await?;
         let names: BTreeSet<_> = values.into_iter().map(|value| value.data_name).collect();
         for name in names {

@@ -38,8 +38,9 @@ const SMALL: usize = 4 * 1024;
     tag = "registry",
     params(("dataName" = DataName, Path)),
     request_body(
-        content((RegistrationPatch = "application/merge-patch+json"), (RegistrationPatch = "application/json")),
-        description = "What becomes different",
+        content = RegistrationPatch,
+        content_type = "application/merge-patch+json",
+        description = "What becomes different; also taken as `application/json`",
     ),
     responses(
         (status = 200, description = "Changed. `Estimand-Hint` may have advice about the command", body = Registration),

@@ -143,14 +143,14 @@ impl Dispatcher for AgentDispatcher {
 
     async fn look(&mut self, node: &str) -> Result<Option<Event>, Error> {
         let node = NodeName::parse(node)?;
-        let query = Query { names: self.work.clone(), node: Some(node.clone()), ..Query::default() };
+        let query = Query { names: self.work.clone(), node_names: vec![node.clone()], ..Query::default() };
         let (values, _) = self.client.values(&query).await?;
         if let Some(value) = values.iter().max_by_key(|value| value.collected_at) {
             return Ok(events_of(value).into_iter().last());
         }
         // It never said anything: its agent may know why.
         for name in &self.work {
-            let instances = self.client.instances(Some(name), query.node.as_ref()).await?;
+            let instances = self.client.instances(Some(name), query.node_names.first()).await?;
             if let Some(why) = instances.iter().find_map(Instance::trouble) {
                 return Ok(Some(Event::Trouble { node: node.to_string(), why }));
             }

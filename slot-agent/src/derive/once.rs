@@ -14,8 +14,8 @@ pub async fn evaluate(client: &Client, own: NodeName, formula: Formula, now: Mom
     let (inputs, recalls) = (formula.spec.inputs.clone(), recall::recalls(&formula.spec, &own));
     engine.put(0, formula, 0);
     if !inputs.is_empty() {
-        let node = (!engine.reads_other_nodes()).then_some(own);
-        let query = Query { names: inputs.into_iter().collect(), node, ..Query::default() };
+        let node_names = Vec::from_iter((!engine.reads_other_nodes()).then_some(own));
+        let query = Query { names: inputs.into_iter().collect(), node_names, ..Query::default() };
         let (values, _) = client.values(&query).await?;
         engine.snapshot(values, now);
     }

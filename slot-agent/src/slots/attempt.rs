@@ -170,7 +170,7 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
         // An interpreter that cannot run its script says so on stderr alone.
         match captured.stdout.trim_ascii().is_empty() {
             true => format!("{reason}{}", because(&captured.stderr_tail)),
-            false => reason,
+            false => dialects::explained(reason, &captured.stdout),
         }
     });
     match verdict::judge(registration, read) {

@@ -224,8 +224,8 @@ impl<'a> Process<'a> {
     async fn line(&mut self, line: &[u8]) {
         let registration = &self.shared.registered.registration;
         self.lines += 1;
-        let (outcome, answer) =
-            Outcome::of(verdict::judge(registration, self.reader.line(line)), &self.context.node);
+        let read = self.reader.line(line).map_err(|reason| dialects::explained(reason, line));
+        let (outcome, answer) = Outcome::of(verdict::judge(registration, read), &self.context.node);
         // A part of an answer that is not complete costs too, but less.
         self.pay(line.len());
         match outcome {

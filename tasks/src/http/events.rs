@@ -60,8 +60,11 @@ pub async fn events(
     caller: Principal,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let query =
-        Query::parse(req.query_string(), &["after", "state", "labels", "user", "id", "limit", "waitMs"])?;
+    let query = Query::with_lists(
+        req.query_string(),
+        &["after", "state", "labels", "user", "id", "limit", "waitMs"],
+        &["state", "labels"],
+    )?;
     let (state, labels) = (query.get("state"), query.get("labels"));
     let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);

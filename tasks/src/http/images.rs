@@ -26,7 +26,7 @@ use crate::requests::{Publish, Unpublish};
     )
 )]
 pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["labels"])?;
+    let query = Query::with_lists(req.query_string(), &["labels"], &["labels"])?;
     let labels: Option<Selector> =
         query.get("labels").map(|given| parameters::parsed("labels", given)).transpose()?;
     let belongs = |image: &PublishedImage| labels.as_ref().is_none_or(|labels| labels.matches(&image.labels));

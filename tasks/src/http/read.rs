@@ -55,7 +55,11 @@ pub async fn list(
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
     let scope = Scope::of(&caller);
-    let query = Query::parse(req.query_string(), &["state", "labels", "user", "array", "before", "limit"])?;
+    let query = Query::with_lists(
+        req.query_string(),
+        &["state", "labels", "user", "array", "before", "limit"],
+        &["state", "labels"],
+    )?;
     let states = query.get("state").map(states).transpose()?;
     let labels: Option<Selector> =
         query.get("labels").map(|given| parameters::parsed("labels", given)).transpose()?;

@@ -58,7 +58,11 @@ pub async fn watch(
     caller: Principal,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let query = Query::parse(req.query_string(), &["after", "state", "labels", "user", "id"])?;
+    let query = Query::with_lists(
+        req.query_string(),
+        &["after", "state", "labels", "user", "id"],
+        &["state", "labels"],
+    )?;
     let (state, labels) = (query.get("state"), query.get("labels"));
     let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
     let after = query.get("after").map(|given| whole("after", Some(given), 0, u64::MAX)).transpose()?;

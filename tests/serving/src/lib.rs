@@ -42,7 +42,7 @@ impl Serving {
         let site = Site::new(routes, Arc::new(OpenAdmission), Metrics::new(), readiness);
         let options = ServerOptions { workers: Some(2), ..ServerOptions::new(listen) };
         let server = Server::bind(&options, site).expect("the port can be listened on");
-        let address = server.address();
+        let address = server.address().tcp().expect("it is one of the network");
         let ended = Some(tokio::spawn(async move { server.run_until(stop, &tasks).await }));
         drop(entered);
         let http = Http::new(&format!("http://{address}"));

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Optional
 from urllib.parse import urlsplit
 
-from estimand._listener import Listeners, check_listeners
+from estimand._listener import Listeners, check_listeners, check_socket
 from estimand.errors import AddressError, ConnectError, EstimandError
 
 DEFAULT = "http://127.0.0.1:7070"
@@ -24,11 +24,15 @@ class Address:
     host: str
     port: int
     prefix: str
+    socket: Optional[str] = None
+    """The path of a socket in the file system, in place of host and port."""
 
     @staticmethod
     def parse(text: str) -> Address:
         """Reads an address such as `http://127.0.0.1:7070`."""
         wrong = AddressError(f"`{text}` is not the address of a service; expected e.g. {DEFAULT}")
+        if text.startswith("unix:/"):
+            return Address("unix", "localhost", 0, "", text[len("unix:") :])
         try:
             parts = urlsplit(text)
             port = parts.port
@@ -44,17 +48,19 @@ class Address:
         return Address(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/"))
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.authority}{self.prefix}"
+        return f"unix:{self.socket}" if self.socket else f"{self.scheme}://{self.authority}{self.prefix}"
 
     @property
     def authority(self) -> str:
         """Host and port as they stand in a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return f"{host}:{self.port}" if self.port else host
 
     @property
     def is_here(self) -> bool:
         """True for an address of this machine alone."""
+        if self.socket:
+            return True
         try:
             ip = ipaddress.ip_address(self.host)
         except ValueError:
@@ -118,6 +124,8 @@ class Service:
         """What listens there, if a token is shown to it; `UntrustedError` if it is a stranger's."""
         if self.address.scheme == "https" or not self.shows_token:
             return None
+        if self.address.socket:
+            return check_socket(str(self.address), self.address.socket)
         return check_listeners(str(self.address), self.address.host, self.address.port)
 
     def check_same(self, before: Optional[Listeners]) -> None:

@@ -36,6 +36,19 @@ def check_listeners(url: str, host: str, port: int) -> Listeners:
         )
     except OSError as error:
         raise UntrustedError(f"{url} is not trusted: it cannot be said who listens there: {error}") from None
+    return _check(url, found)
+
+
+def check_socket(url: str, path: str) -> Listeners:
+    """The socket in the file system, if it is of a trusted user; nothing if none is there, as the connection will show."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return frozenset()
+    return _check(url, frozenset({(there.st_ino, there.st_uid)}))
+
+
+def _check(url: str, found: Listeners) -> Listeners:
     for user in {user for _, user in found} - _trusted():
         raise UntrustedError(
             f"{url} is not trusted: what listens there belongs to the user {user}, neither root nor this one, so the "

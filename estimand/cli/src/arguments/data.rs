@@ -1,6 +1,7 @@
 //! The commands about values and bindings.
 
 use clap::Args;
+use estimand_api::condition::Condition;
 use estimand_api::duration::Span;
 use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::order::ValueOrder;
@@ -25,6 +26,7 @@ Examples:
   estimand get memory --field /availableBytes
   estimand get 'cpu*' --nodes zone=a,!old
   estimand get load --sort -/one --limit 5
+  estimand get load --where '/one>4'
   estimand get capability --node node-1 --explain";
 
 const BIND_EXAMPLES: &str = "\
@@ -79,12 +81,15 @@ pub struct GetArgs {
     /// The data names; all of them if none is given; a `*` in a name stands for any text
     #[arg(value_name = "NAME")]
     pub names: Vec<NamePattern>,
-    /// Only the values of this node
-    #[arg(long)]
-    pub node: Option<NodeName>,
+    /// Only the values of this node, or of several with commas
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    pub node: Vec<NodeName>,
     /// Only the values of nodes with these labels, e.g. zone=a,gpu,!old
-    #[arg(long, value_name = "SELECTOR", conflicts_with = "node")]
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "node", value_parser = Selector::parse_of_read)]
     pub nodes: Option<Selector>,
+    /// Only values for which this holds, e.g. value>0.9 or /one>2,/state=up
+    #[arg(long = "where", id = "where", value_name = "CONDITION")]
+    pub condition: Option<Condition>,
     /// Only values in one of these states, with commas
     #[arg(long = "state", id = "states", value_name = "STATE", value_delimiter = ',', value_parser = parse::state())]
     pub states: Vec<State>,
@@ -128,12 +133,15 @@ pub struct WatchArgs {
     /// The data names; all of them if none is given; a `*` in a name stands for any text
     #[arg(value_name = "NAME")]
     pub names: Vec<NamePattern>,
-    /// Only the values of this node
-    #[arg(long)]
-    pub node: Option<NodeName>,
+    /// Only the values of this node, or of several with commas
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    pub node: Vec<NodeName>,
     /// Only the values of nodes with these labels, e.g. zone=a,gpu,!old
-    #[arg(long, value_name = "SELECTOR", conflicts_with = "node")]
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "node", value_parser = Selector::parse_of_read)]
     pub nodes: Option<Selector>,
+    /// Only values for which this holds, e.g. value>0.9; one for which it does not counts as deleted
+    #[arg(long = "where", id = "where", value_name = "CONDITION")]
+    pub condition: Option<Condition>,
     /// Only this part of each value, e.g. /value; a value without it counts as deleted
     #[arg(long, value_name = "POINTER")]
     pub field: Option<Pointer>,

@@ -57,9 +57,10 @@ pub fn label_change(text: &str) -> Result<(String, Option<String>), String> {
 /// The address of a service. The rest of it is checked when it is used.
 pub fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    match host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':'])) {
+    let is_url = host.is_some_and(|host| !host.is_empty() && !host.starts_with(['/', ':']));
+    match is_url || text.starts_with("unix:/") {
         true => Ok(text.to_owned()),
-        false => Err("expected http://HOST:PORT or https://HOST:PORT".to_owned()),
+        false => Err("expected http://HOST:PORT, https://HOST:PORT or unix:/PATH".to_owned()),
     }
 }
 

@@ -8,11 +8,11 @@ use estimand_api::node::NodeState;
 use estimand_api::problem::shorten;
 use estimand_api::registration::{RegistrationRecord, Timing};
 use estimand_api::slot::Instance;
-use estimand_api::value::Value;
 use estimand_client::{Client, Error, Options, Query};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::list::{SharedReason, by_nodes};
+use super::values::Value;
 use super::{Session, absence, shortage};
 use crate::output::failure::Failure;
 use crate::output::remark;
@@ -89,7 +89,7 @@ async fn look(client: &Client, registered: &RegistrationRecord) -> Result<Outcom
     });
     let ran = |instance: &&Instance| is_good(instance, version);
     let good: Vec<&NodeName> = instances.iter().filter(ran).map(|instance| &instance.node_name).collect();
-    let (mut values, _) = client.values(&Query::of(registration.data_name.clone())).await?;
+    let (mut values, _, _) = client.values_or_hint(&Query::of(registration.data_name.clone())).await?;
     let speaks = registration.answers_for_others();
     values.retain(|value| speaks && !good.is_empty() || good.contains(&&value.node_name));
     drop_older(client, version, &mut values).await;
@@ -139,7 +139,7 @@ fn print(session: &mut Session, registered: &RegistrationRecord, outcome: &Outco
     let out = &mut session.out;
     let version = registered.version;
     for value in outcome.values.iter().take(MOST) {
-        out.line(&format!("  {}: {}", value.node_name, shorten(&value.data_value.to_string())))?;
+        out.line(&format!("  {}: {}", value.node_name, shorten(value.data_value.as_str())))?;
     }
     if outcome.values.len() > MOST {
         let more = outcome.values.len() - MOST;

@@ -1,5 +1,7 @@
 //! `history`: what was kept of a data name's values, oldest first.
 
+use estimand_api::json_text::JsonText;
+use estimand_api::value::PastValue;
 use estimand_client::HistoryQuery;
 
 use super::Session;
@@ -16,7 +18,7 @@ pub async fn history(session: &mut Session, args: &HistoryArgs) -> Result<(), Fa
         limit: args.limit,
         field: args.field.clone(),
     };
-    let values = session.client.history(&args.name, &query).await?;
+    let values: Vec<PastValue<JsonText>> = session.client.history(&args.name, &query).await?;
     if session.out.json {
         return Ok(session.out.pretty(&values)?);
     }

@@ -2,9 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use estimand_api::registration::{FIELDS, RegistrationRecord};
+use estimand_api::slot::Instance;
+use estimand_api::value::Binding;
 use estimand_client::Query;
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use serde_json::Value as Json;
 
+use super::values::Value;
 use super::{Session, absence, bindings, found, instances, values};
 use crate::arguments::registrations::ShowArgs;
 use crate::output::failure::Failure;
@@ -15,7 +19,7 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
     let (name, client) = (&args.name, &session.client);
     let registered = found(client.registration(name).await)?;
     // A service that runs alone knows its own half; what it does not answer for, it does not have.
-    let (values, _) = found(client.values(&Query::of(name.clone())).await)?.unwrap_or_default();
+    let (values, _, _) = found(client.values_or_hint(&Query::of(name.clone())).await)?.unwrap_or_default();
     let mut bound = found(client.bindings().await)?.unwrap_or_default();
     bound.retain(|binding| binding.data_name == *name || binding.to == *name);
     if registered.is_none() && values.is_empty() && bound.is_empty() {
@@ -26,8 +30,7 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
     let out = &mut session.out;
     if out.json {
         let registration = registered.map(|registered| Json::Object(registered.to_map()));
-        let all = json!({ "registration": registration, "bindings": bound, "instances": instances, "values": values });
-        return Ok(out.pretty(&all)?);
+        return Ok(out.pretty(&Shown { registration, bindings: bound, instances, values })?);
     }
     let now = Utc::now();
     match &registered {
@@ -52,6 +55,15 @@ pub async fn show(session: &mut Session, args: &ShowArgs) -> Result<(), Failure>
         out.table(&instances::table(&instances, now))?;
     }
     Ok(())
+}
+
+/// All that is known of a name, for programs.
+#[derive(Serialize)]
+struct Shown {
+    registration: Option<Json>,
+    bindings: Vec<Binding>,
+    instances: Vec<Instance>,
+    values: Vec<Value>,
 }
 
 fn facts(registered: &RegistrationRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use estimand_api::duration::Span;
 use estimand_api::json::{self, kind_of};
-use estimand_api::names::{DataName, NamePattern};
+use estimand_api::json_text::JsonText;
+use estimand_api::names::{DataName, NamePattern, NodeName};
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::value::{DeletionReceipt, Outcome, Value};
+use estimand_api::value::{DeletionReceipt, Outcome};
 use estimand_api::write::{Content, Write};
 use estimand_client::Query;
 use serde_json::Value as Json;
@@ -20,6 +21,9 @@ use crate::arguments::data::{DeleteArgs, GetArgs, PutArgs};
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
+
+/// A value as it is shown: to the letter.
+pub type Value = estimand_api::value::Value<JsonText>;
 
 /// Between two looks at values that are waited for.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -98,7 +102,8 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
     let query = Query {
         names,
         patterns,
-        node: args.node.clone(),
+        node_names: args.node.clone(),
+        condition: args.condition.clone(),
         nodes: args.nodes.clone(),
         states: args.states.clone(),
         max_age: args.max_age,
@@ -115,18 +120,26 @@ pub async fn get(session: &mut Session, args: &GetArgs) -> Result<(), Failure> {
     } else if values.is_empty() && absent.is_empty() {
         remark(hint.as_deref().unwrap_or_else(|| nothing_found(args)));
     } else if args.raw {
-        values.iter().try_for_each(|value| session.out.raw(&words::bare(&value.data_value)))?;
+        values.iter().try_for_each(|value| session.out.raw(&value.data_value.bare()))?;
     } else if !values.is_empty() {
         session.out.table(&table(&values, Utc::now()))?;
     }
     if !absent.is_empty() {
-        return Err(absence::failure(session, &absent, args.node.as_ref()).await);
+        return Err(absence::failure(session, &absent, one_of(&args.node)).await);
     }
     match args.wait {
         Some(wait) if !has_all(&query, &values) => {
             Err(Failure::Missing(format!("not each of these names had such a value within {wait}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// The only node; none if there are several, or all are meant.
+fn one_of(nodes: &[NodeName]) -> Option<&NodeName> {
+    match nodes {
+        [node] => Some(node),
+        _ => None,
     }
 }
 
@@ -161,12 +174,13 @@ async fn absent(session: &Session, query: &Query, values: &[Value]) -> Result<Ve
         || query.max_age.is_some()
         || query.field.is_some()
         || query.nodes.is_some()
+        || query.condition.is_some()
         || query.limit.is_some();
     if absent.is_empty() || !is_narrowed {
         return Ok(absent);
     }
-    let all = Query { names: absent.clone(), node: query.node.clone(), ..Query::default() };
-    let (all, _) = session.client.values(&all).await?;
+    let all = Query { names: absent.clone(), node_names: query.node_names.clone(), ..Query::default() };
+    let (all, _, _) = session.client.values_or_hint(&all).await?;
     absent.retain(|name| !is_among(&all, name));
     if let (Some(field), Some(whole), true, true) =
         (&query.field, all.first(), values.is_empty(), absent.is_empty())
@@ -183,8 +197,13 @@ pub fn names_and_patterns(given: &[NamePattern]) -> (Vec<DataName>, Vec<NamePatt
 }
 
 fn nothing_found(args: &GetArgs) -> &'static str {
-    let everything = args.names.is_empty() && args.node.is_none() && args.nodes.is_none();
-    match everything && args.states.is_empty() && args.max_age.is_none() && args.field.is_none() {
+    let everything = args.names.is_empty() && args.node.is_empty() && args.nodes.is_none();
+    match everything
+        && args.states.is_empty()
+        && args.max_age.is_none()
+        && args.condition.is_none()
+        && args.field.is_none()
+    {
         true => "there are no values yet",
         false => "there is no such value",
     }

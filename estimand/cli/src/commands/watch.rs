@@ -1,16 +1,18 @@
 //! `watch`: one line an event, until Ctrl-C or until nobody reads any more.
 
 use chrono::{DateTime, Utc};
-use estimand_api::value::Value;
-use estimand_client::Event;
-use serde_json::json;
+use estimand_api::json_text::JsonText;
+use estimand_api::names::{DataName, NodeName};
+use serde::Serialize;
 
 use super::Session;
-use super::values::names_and_patterns;
+use super::values::{Value, names_and_patterns};
 use crate::arguments::data::WatchArgs;
 use crate::output::failure::Failure;
 use crate::output::table::{Cell, Columns, Tone, line};
 use crate::output::{Output, remark, words};
+
+type Event = estimand_client::Event<JsonText>;
 
 /// The column that is cut when a line is too long.
 const VALUE: usize = 3;
@@ -20,12 +22,18 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
     // beginning is better said at once.
     session.client.bindings().await?;
     let (names, patterns) = names_and_patterns(&args.names);
-    let mut watch = session.client.watch(names).patterns(patterns).on_silence(tell_silence);
+    let mut watch = session
+        .client
+        .watch(names)
+        .of_node_names(args.node.clone())
+        .patterns(patterns)
+        .on_silence(tell_silence)
+        .to_the_letter();
     if let Some(selector) = &args.nodes {
         watch = watch.of_nodes(selector.clone());
     }
-    if let Some(node) = &args.node {
-        watch = watch.of_node(node.clone());
+    if let Some(condition) = &args.condition {
+        watch = watch.condition(condition.clone());
     }
     if let Some(field) = &args.field {
         watch = watch.field(field.clone());
@@ -40,7 +48,7 @@ pub async fn watch(session: &mut Session, args: &WatchArgs) -> Result<(), Failur
             event = watch.next() => event?,
         };
         match session.out.json {
-            true => session.out.compact(&as_json(&event))?,
+            true => session.out.compact(&Told::of(&event))?,
             false => print(&mut session.out, &mut columns, &event, Utc::now())?,
         }
         session.out.flush()?;
@@ -54,14 +62,25 @@ pub fn tell_silence(address: &str) {
     ));
 }
 
-fn as_json(event: &Event) -> serde_json::Value {
-    match event {
-        Event::Snapshot { revision, reason, values } => {
-            json!({ "event": "snapshot", "revision": revision, "reason": reason, "values": values })
-        }
-        Event::Change(value) => json!({ "event": "change", "value": value }),
-        Event::Delete { data_name, node_name, revision } => {
-            json!({ "event": "delete", "dataName": data_name, "nodeName": node_name, "revision": revision })
+/// An event for programs.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase", rename_all_fields = "camelCase")]
+enum Told<'e> {
+    Snapshot { revision: u64, reason: &'e str, values: &'e [Value] },
+    Change { value: &'e Value },
+    Delete { data_name: &'e DataName, node_name: &'e NodeName, revision: u64 },
+}
+
+impl<'e> Told<'e> {
+    fn of(event: &'e Event) -> Self {
+        match event {
+            Event::Snapshot { revision, reason, values } => {
+                Told::Snapshot { revision: *revision, reason, values }
+            }
+            Event::Change(value) => Told::Change { value },
+            Event::Delete { data_name, node_name, revision } => {
+                Told::Delete { data_name, node_name, revision: *revision }
+            }
         }
     }
 }

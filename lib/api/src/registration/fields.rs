@@ -158,7 +158,7 @@ pub const FIELDS: &[Field<Registration>] = &[
     },
     Field {
         name: "format",
-        expected: "auto, text, json, number, nodes, prometheus, influx, nagios, munin, netdata, csv or logfmt",
+        expected: "auto, text, json, number, nodes, prometheus, influx, nagios, munin, netdata, csv, logfmt or ndjson",
         description: "How output becomes values, by default `auto`: JSON if it parses, else the text; `nodes` is an object of \
                       node name to value, `openmetrics` is `prometheus`",
         schema: || json!({ "oneOf": [of::<Format>(""), { "const": "openmetrics" }, { "type": "null" }] }),

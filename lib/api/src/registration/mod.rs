@@ -111,6 +111,8 @@ pub enum Format {
     Csv,
     /// Lines of `key=value`.
     Logfmt,
+    /// JSON documents, one a line.
+    Ndjson,
 }
 
 /// When an instance runs.

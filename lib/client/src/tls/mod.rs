@@ -4,28 +4,30 @@
 //! was there when it was made, and goes on with that. Files that cannot be read are an error at the start; later, they
 //! are reported with the next failure, and the earlier content stays in use.
 
+mod trouble;
 mod verify;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use estimand_api::instant::to_rfc3339;
+use estimand_runtime::SystemTrust;
 use estimand_runtime::pem::{FileError, Stamp, read_certificates, read_key};
-use estimand_runtime::{NO_AUTHORITIES, SystemTrust};
 use reqwest::header::HeaderMap;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::UnixTime;
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore};
 
 use url::Url;
 
-use crate::listener::{self, ListenerCheck};
+use crate::listener::{self, ListenerCheck, SocketCheck};
 use crate::{Error, Options};
 use verify::{By, Known};
+
+pub use trouble::Objection;
+pub(super) use trouble::Trouble;
 
 /// Between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -103,11 +105,23 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    pub(super) fn new(base: &Url, options: &Options, headers: HeaderMap) -> Result<Self, Error> {
+    pub(super) fn new(
+        base: &Url,
+        socket: Option<&Path>,
+        options: &Options,
+        headers: HeaderMap,
+    ) -> Result<Self, Error> {
         if base.scheme() != "https" {
             // A token goes only to whom it may be shown; without one nothing is at stake.
             let shown = headers.contains_key(reqwest::header::AUTHORIZATION);
             let builder = plain(options, headers)?;
+            if let Some(socket) = socket {
+                let builder = builder.unix_socket(socket);
+                return Ok(Http::Fixed(finish(match shown {
+                    true => builder.connector_layer(SocketCheck(socket.into())),
+                    false => builder,
+                })?));
+            }
             return Ok(Http::Fixed(finish(match listener::address_of(base).filter(|_| shown) {
                 Some(address) => builder.connector_layer(ListenerCheck(address)),
                 None => builder,
@@ -245,114 +259,4 @@ fn verifier(
 pub(super) fn cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     let mut causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.find_map(|cause| cause.downcast_ref::<E>())
-}
-
-/// The reason why a TLS connection could not be made.
-pub(super) enum Trouble {
-    /// The certificate of the service is the reason.
-    Untrusted(rustls::Error),
-    Other(rustls::Error),
-}
-
-impl Trouble {
-    /// The library's own error is somewhere among the causes, and wrapped by some of them.
-    pub(super) fn of(error: &reqwest::Error) -> Option<Trouble> {
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            if let Some(found) = tls_error(cause) {
-                return Some(match found {
-                    rustls::Error::InvalidCertificate(_) | rustls::Error::General(_) => {
-                        Trouble::Untrusted(found.clone())
-                    }
-                    _ => Trouble::Other(found.clone()),
-                });
-            }
-            source = cause.source();
-        }
-        None
-    }
-
-    /// The objection to the certificate of the service, if that is the reason.
-    pub(super) fn objection(&self) -> Option<Objection> {
-        match self {
-            Trouble::Untrusted(rustls::Error::InvalidCertificate(error)) => Some(Objection::of(error)),
-            Trouble::Untrusted(_) => Some(Objection::Other),
-            Trouble::Other(_) => None,
-        }
-    }
-
-    /// Advice for people.
-    pub(super) fn advice(&self) -> Option<String> {
-        match self {
-            Trouble::Untrusted(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                Some(format!(
-                    "its certificate is of an authority that is not known here: give that one's file with --authority, or \
-                 in {AUTHORITY_VARIABLE}"
-                ))
-            }
-            Trouble::Untrusted(rustls::Error::InvalidCertificate(error)) => time_of(error),
-            Trouble::Untrusted(rustls::Error::General(cause)) if cause == NO_AUTHORITIES => Some(format!(
-                "an authority of your own: its file with --authority, or in {AUTHORITY_VARIABLE}"
-            )),
-            Trouble::Other(rustls::Error::InvalidMessage(_)) => {
-                Some("what answers there does not speak TLS: is it an http:// address?".to_owned())
-            }
-            Trouble::Other(rustls::Error::AlertReceived(alert)) => match alert {
-                AlertDescription::CertificateExpired => Some("the own certificate has expired".to_owned()),
-                AlertDescription::UnknownCA => {
-                    Some("the own certificate is of an authority that the service does not know".to_owned())
-                }
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-/// An objection to the certificate of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Objection {
-    /// It is of an authority that is not known here.
-    Issuer,
-    /// It has expired, by the clock here.
-    Expired,
-    /// It is not valid yet, by the clock here.
-    Early,
-    /// It does not name the address by which the service was reached.
-    Address,
-    Other,
-}
-
-impl Objection {
-    fn of(error: &CertificateError) -> Self {
-        match error {
-            CertificateError::UnknownIssuer => Objection::Issuer,
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Objection::Expired,
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Objection::Early,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Objection::Address
-            }
-            _ => Objection::Other,
-        }
-    }
-}
-
-/// The times of a certificate in words: the library tells them as seconds since 1970.
-fn time_of(error: &CertificateError) -> Option<String> {
-    let shown = |time: UnixTime| i64::try_from(time.as_secs()).ok()?.checked_mul(1_000_000).map(to_rfc3339);
-    let (word, limit, now) = match error {
-        CertificateError::ExpiredContext { time, not_after } => ("expired at", *not_after, *time),
-        CertificateError::NotValidYetContext { time, not_before } => ("is valid from", *not_before, *time),
-        _ => return None,
-    };
-    let (limit, now) = (shown(limit)?, shown(now)?);
-    Some(format!("its certificate {word} {limit}, and the clock here says {now}"))
-}
-
-/// An I/O error passes over the error that it wraps when asked for its cause; I/O errors may be nested.
-fn tls_error<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    if let Some(found) = cause.downcast_ref() {
-        return Some(found);
-    }
-    tls_error(cause.downcast_ref::<std::io::Error>()?.get_ref()?)
 }

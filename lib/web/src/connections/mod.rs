@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     id: u64,
     peer: SocketAddr,
     local: SocketAddr,
+    /// The user at the other end, where that is known from the beginning.
+    user: Option<u32>,
     /// Milliseconds since the server began at which its last request was answered, or [`BUSY`].
     idle_since: AtomicU64,
     closed: AtomicBool,
@@ -120,7 +122,13 @@ impl Connections {
     }
 
     /// Enters a connection with that descriptor; none if there is no room for it.
-    pub(crate) fn admit(&self, descriptor: usize, local: SocketAddr, peer: SocketAddr) -> Option<Ticket> {
+    pub(crate) fn admit(
+        &self,
+        descriptor: usize,
+        local: SocketAddr,
+        peer: SocketAddr,
+        user: Option<u32>,
+    ) -> Option<Ticket> {
         let Room { descriptors: room, refused_from } = Room::of(max_open_files());
         let mut table = self.table();
         let used = descriptor.max(table.open.len());
@@ -135,6 +143,7 @@ impl Connections {
             id,
             peer,
             local,
+            user,
             idle_since: AtomicU64::new(self.now_ms()),
             closed: AtomicBool::new(false),
             reader: AtomicWaker::new(),

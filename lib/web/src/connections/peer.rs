@@ -22,10 +22,11 @@ pub(super) enum Peer {
 
 /// The peers of all, in their order. The table is read only if there are some of this machine.
 pub(super) fn of_each(all: &[Arc<Connection>]) -> Vec<Peer> {
-    let is_local = |one: &Arc<Connection>| one.peer.ip().to_canonical().is_loopback();
+    let is_local = |one: &Arc<Connection>| one.user.is_none() && one.peer.ip().to_canonical().is_loopback();
     let sockets = if all.iter().any(is_local) { tcp_sockets().unwrap_or_default() } else { Vec::new() };
     let users = users(&sockets);
-    all.iter().map(|one| peer(one.peer, one.local, &users)).collect()
+    let of = |one: &Arc<Connection>| one.user.map_or_else(|| peer(one.peer, one.local, &users), Peer::User);
+    all.iter().map(of).collect()
 }
 
 type Users = HashMap<(SocketAddr, SocketAddr), u32>;

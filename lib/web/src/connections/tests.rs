@@ -5,7 +5,7 @@
 use super::*;
 
 fn admit(all: &Connections, descriptor: usize) -> Option<Ticket> {
-    all.admit(descriptor, ([127, 0, 0, 1], 7070).into(), ([10, 0, 0, 1], 5).into())
+    all.admit(descriptor, ([127, 0, 0, 1], 7070).into(), ([10, 0, 0, 1], 5).into(), None)
 }
 
 #[test]

@@ -3,32 +3,33 @@
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::rt::net::{ActixStream, Ready, TcpStream};
+use actix_web::rt::net::{ActixStream, Ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::socket::{Ends, Socket};
 use crate::connections::{Connection, Connections, Ticket};
 
 pub(super) struct AcceptedStream {
-    stream: TcpStream,
+    stream: Socket,
     ticket: Ticket,
     peer: SocketAddr,
 }
 
 impl AcceptedStream {
     /// Fails if there is no room for it, or it is gone already.
-    pub(super) fn enter(stream: TcpStream, connections: &Connections) -> io::Result<Self> {
-        // Without it answers take longer, and nothing else is the matter.
-        let _ = stream.set_nodelay(true);
-        let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
-        let descriptor = usize::try_from(stream.as_raw_fd()).unwrap_or(0);
-        let ticket = connections.admit(descriptor, local, peer).ok_or_else(given_up)?;
+    pub(super) fn enter(stream: impl Into<Socket>, connections: &Connections) -> io::Result<Self> {
+        let stream = stream.into();
+        stream.hurry();
+        let Ends { local, peer, user } = stream.ends()?;
+        let descriptor = usize::try_from(stream.as_fd().as_raw_fd()).unwrap_or(0);
+        let ticket = connections.admit(descriptor, local, peer, user).ok_or_else(given_up)?;
         Ok(AcceptedStream { stream, ticket, peer })
     }
 

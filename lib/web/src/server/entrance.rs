@@ -3,6 +3,7 @@
 //!
 //! The library's own way in is the same but for that.
 
+use std::fmt::Debug;
 use std::future::ready;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,12 +18,14 @@ use actix_tls::accept::rustls_0_23::{Acceptor, TlsStream};
 use actix_tls::accept::{TlsError, max_concurrent_tls_connect};
 use actix_web::App;
 use actix_web::dev::AppConfig;
-use actix_web::rt::net::TcpStream;
+use actix_web::rt::net::{TcpStream, UnixStream};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::accepted_stream::AcceptedStream;
+use super::address::Listener;
 use super::capped_reads::CappedReads;
+use super::socket::Socket;
 use super::steady_writes::SteadyWrites;
 use super::tls::PeerIdentity;
 use super::{BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, SHUTDOWN_DEADLINE};
@@ -51,7 +54,7 @@ impl Entrance {
     /// Accepts connections as soon as the server is polled.
     pub(super) fn open(
         self,
-        listener: TcpListener,
+        listener: Listener,
         workers: Option<usize>,
         tls: Option<ServerConfig>,
     ) -> io::Result<Server> {
@@ -64,9 +67,14 @@ impl Entrance {
             .shutdown_timeout(SHUTDOWN_DEADLINE.as_secs().max(1))
             .disable_signals();
         let ending = server.graceful_shutdown_signal();
-        let server = match tls {
-            None => server.listen("http", listener, move || self.plain(&ending)),
-            Some(config) => {
+        let server = match (listener, tls) {
+            (Listener::Unix(listener), _) => {
+                server.listen_uds("http", listener, move || self.plain::<UnixStream>(&ending))
+            }
+            (Listener::Tcp(listener), None) => {
+                server.listen("http", listener, move || self.plain::<TcpStream>(&ending))
+            }
+            (Listener::Tcp(listener), Some(config)) => {
                 // Up to that number, handshakes that hang delay no other connection.
                 max_concurrent_tls_connect(most);
                 server.listen("https", listener, move || self.encrypted(config.clone(), &ending))
@@ -75,13 +83,13 @@ impl Entrance {
         Ok(server?.run())
     }
 
-    fn plain(
+    fn plain<S: Into<Socket> + Debug + 'static>(
         &self,
         ending: &GracefulShutdownSignal,
-    ) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
+    ) -> impl ServiceFactory<S, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<S>
     {
         let connections = self.connections.clone();
-        fn_service(move |stream: TcpStream| {
+        fn_service(move |stream: S| {
             let accepted = AcceptedStream::enter(stream, &connections);
             ready(accepted.map_err(DispatchError::Io).map(|stream| {
                 let peer = Some(stream.peer());

@@ -6,13 +6,15 @@
 //! drained, tasks stopped; then the caller closes its stores.
 
 mod accepted_stream;
+mod address;
 mod capped_reads;
 mod entrance;
+mod socket;
 mod steady_writes;
 pub mod tls;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +23,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::connections::Connections;
 use crate::site::Site;
+use address::{Listener, MadeSocket};
 use entrance::Entrance;
 use estimand_runtime::open_files::raise_open_files;
 use estimand_runtime::stop::Stop;
 use estimand_runtime::tasks::{Tasks, UnfinishedTasks};
 
+pub use address::{HandedOn, ListenAddress};
 pub use tls::{PeerIdentity, Tls, TlsOptions};
 
 /// How long an orderly stop may take, everything together: whoever waits for something that is away has to do without.
@@ -44,12 +48,16 @@ const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
+/// The permissions of a socket in the file system unless said otherwise: its user and group may connect.
+pub const SOCKET_MODE: u32 = 0o660;
 
 /// Where to listen, and with how many threads.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Port 0 takes any free port.
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
+    /// The permissions of a socket in the file system.
+    pub socket_mode: u32,
     /// One a core unless said otherwise.
     pub workers: Option<usize>,
     /// None: plain HTTP.
@@ -59,8 +67,9 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    pub fn new(listen: SocketAddr) -> Self {
-        ServerOptions { listen, workers: None, tls: None, insecure: false }
+    pub fn new(listen: impl Into<ListenAddress>) -> Self {
+        let socket_mode = SOCKET_MODE;
+        ServerOptions { listen: listen.into(), socket_mode, workers: None, tls: None, insecure: false }
     }
 }
 
@@ -77,11 +86,17 @@ pub enum ServerError {
     )]
     Exposed(SocketAddr),
     #[error("{0} is in use by another process: end it first, or listen elsewhere with --listen ADDRESS")]
-    Taken(SocketAddr),
+    Taken(ListenAddress),
     #[error("cannot listen on {address}")]
-    Bind { address: SocketAddr, source: io::Error },
+    Bind { address: ListenAddress, source: io::Error },
     #[error("the server on {address} ended although nobody asked it to")]
-    Ended { address: SocketAddr, source: Option<io::Error> },
+    Ended { address: ListenAddress, source: Option<io::Error> },
+    #[error(
+        "{0} takes no TLS: nothing leaves this machine there; leave --tls out, or listen on an address of the network"
+    )]
+    Encrypted(ListenAddress),
+    #[error("the socket that systemd hands on cannot be used")]
+    HandedOn(#[source] io::Error),
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
     #[error(transparent)]
@@ -91,35 +106,63 @@ pub enum ServerError {
 /// An address that is bound, and belongs to this process. Connections queue up.
 #[derive(Debug)]
 pub struct BoundAddress {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    address: ListenAddress,
+    made: Option<MadeSocket>,
 }
 
 impl BoundAddress {
     /// Binds the address, if it may be listened on.
     pub fn bind(options: &ServerOptions) -> Result<Self, ServerError> {
-        let listen = options.listen;
-        if !options.insecure && options.tls.is_none() && !listen.ip().to_canonical().is_loopback() {
-            return Err(ServerError::Exposed(listen));
-        }
+        Self::check(options)?;
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AddrInUse => ServerError::Taken(listen),
-            _ => ServerError::Bind { address: listen, source },
+            io::ErrorKind::AddrInUse => ServerError::Taken(options.listen.clone()),
+            _ => ServerError::Bind { address: options.listen.clone(), source },
         };
-        let listener = entrance::listen(listen).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(BoundAddress { listener, address })
+        match &options.listen {
+            ListenAddress::Tcp(address) => {
+                let listener = entrance::listen(*address).map_err(failed)?;
+                let address = listener.local_addr().map_err(failed)?.into();
+                Ok(BoundAddress { listener: Listener::Tcp(listener), address, made: None })
+            }
+            ListenAddress::Unix(path) => {
+                let (made, listener) = MadeSocket::make(path, options.socket_mode).map_err(failed)?;
+                let address = options.listen.clone();
+                Ok(BoundAddress { listener: Listener::Unix(listener), address, made: Some(made) })
+            }
+        }
+    }
+
+    /// The address of a socket that systemd hands on, if it may be listened on; `options` have it, too.
+    pub fn handed_on(socket: HandedOn, options: &ServerOptions) -> Result<Self, ServerError> {
+        Self::check(options)?;
+        let HandedOn { listener, address } = socket;
+        Ok(BoundAddress { listener, address, made: None })
+    }
+
+    fn check(options: &ServerOptions) -> Result<(), ServerError> {
+        let is_encrypted = options.tls.is_some();
+        match &options.listen {
+            ListenAddress::Tcp(address)
+                if !options.insecure && !is_encrypted && !options.listen.is_local() =>
+            {
+                Err(ServerError::Exposed(*address))
+            }
+            ListenAddress::Unix(_) if is_encrypted => Err(ServerError::Encrypted(options.listen.clone())),
+            _ => Ok(()),
+        }
     }
 
     /// The address, with its real port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
     }
 }
 
 /// A server with its address. Connections are accepted once it runs; until then they queue up.
 pub struct Server {
-    address: SocketAddr,
+    address: ListenAddress,
+    made: Option<MadeSocket>,
     site: Arc<Site>,
     connections: Connections,
     tls: Option<Arc<Tls>>,
@@ -139,25 +182,25 @@ impl Server {
 
     /// The server of an address that was bound with the same options.
     pub fn on(bound: BoundAddress, options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
-        let BoundAddress { listener, address } = bound;
+        let BoundAddress { listener, address, made } = bound;
         raise_open_files();
         let connections = Connections::new();
         let shown = connections.clone();
         site.metrics().source(Box::new(move |text| shown.write_figures(text)));
         let tls = options.tls.clone();
         let config = tls.as_ref().map(Tls::config).transpose()?;
-        let failed = |source| ServerError::Bind { address, source };
+        let failed = |source| ServerError::Bind { address: address.clone(), source };
         let entrance = Entrance { site: Arc::clone(&site), connections: connections.clone() };
         let running = entrance.open(listener, options.workers, config).map_err(failed)?;
         if let Some(tls) = tls.clone() {
             site.metrics().source(Box::new(move |text| tls.write_figures(text)));
         }
-        Ok(Server { address, site, connections, tls, running })
+        Ok(Server { address, made, site, connections, tls, running })
     }
 
     /// The address that is listened on, with its real port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
     }
 
     /// Serves until the stop is requested, then stops in order.
@@ -165,7 +208,7 @@ impl Server {
     /// Handlers of long streams listen to the same `stop`, so that their streams end while the others drain.
     /// When this returns no request is being answered and no task runs: stores can be closed.
     pub async fn run_until(self, stop: Stop, tasks: &Tasks) -> Result<(), ServerError> {
-        let Server { address, site, connections, tls, mut running } = self;
+        let Server { address, made, site, connections, tls, mut running } = self;
         tracing::info!(%address, tls = tls.is_some(), "listening");
         if let Some(tls) = tls {
             tasks.spawn("certificates", move |stop| {
@@ -181,6 +224,8 @@ impl Server {
         }
         let deadline = Instant::now() + SHUTDOWN_DEADLINE;
         site.readiness().withdraw();
+        // Nobody finds it any more.
+        drop(made);
         drain(running, &connections, deadline - TASKS_SHARE).await;
         tasks.stop_all(deadline.saturating_duration_since(Instant::now())).await?;
         tracing::info!(%address, "stopped");

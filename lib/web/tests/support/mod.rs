@@ -118,7 +118,7 @@ impl Running {
         let mut options = ServerOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.workers = Some(1);
         let server = Server::bind(&options, site).unwrap();
-        let address = server.address();
+        let address = server.address().tcp().unwrap();
         let supervised = tasks.clone();
         let serving = tokio::spawn(async move { server.run_until(stop, &supervised).await });
         Running { address, readiness, tasks, trigger, serving }

@@ -5,6 +5,7 @@ use estimand_api::declaration::Field;
 use estimand_api::duration::Span;
 use estimand_api::fields;
 use estimand_api::labels::{MAX_LABELS, read_labels};
+use estimand_api::resources::ResourceAmount;
 use estimand_api::schema::{of, optional};
 use estimand_api::selector::Selector;
 use estimand_api::task::LEASE_EXPECTED;
@@ -117,7 +118,7 @@ pub const FIELDS: &[Field<Document>] = &[
         name: "resources",
         expected: "an object of cpu, memory, gpu or any countable label",
         description: "What it needs of its node, which nobody else gets meanwhile: `cpu` in processors, `memory` in bytes",
-        schema: || json!({ "type": ["object", "null"], "additionalProperties": { "type": ["number", "string"] } }),
+        schema: || json!({ "type": ["object", "null"], "additionalProperties": of::<ResourceAmount>("") }),
         read: |it, document| document.resources = it.part(resources).unwrap_or_default(),
         write: |document| resources_to_json(&document.resources),
         ..Field::PLAIN

@@ -17,6 +17,7 @@ use estimand_api::json::parse_object;
 use estimand_api::labels::LabelMap;
 use estimand_api::names::UserName;
 use estimand_api::problem::Problem;
+use estimand_api::resources::ResourceAmount;
 use estimand_api::selector::Selector;
 use estimand_api::task_files::OutputPattern;
 use estimand_capacity::Amounts;
@@ -97,7 +98,7 @@ pub struct Document {
 #[derive(Debug)]
 pub enum TaskDocument {}
 
-estimand_api::described!(TaskDocument, [Command, Selector, Span], described());
+estimand_api::described!(TaskDocument, [Command, ResourceAmount, Selector, Span], described());
 
 /// The rules over several fields, and that an amount is within its bounds, only the parser checks.
 fn described() -> Value {

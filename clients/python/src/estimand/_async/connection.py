@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from typing import Any, Callable, Optional, TypeVar
 
+from estimand._address import Address
 from estimand._sync.connection import is_quiet
 
 T = TypeVar("T")
@@ -40,9 +41,12 @@ class AsyncConnection:
         self._reader, self._writer = reader, writer
 
     @staticmethod
-    async def open(host: str, port: int, tls: Optional[ssl.SSLContext], timeout: float) -> AsyncConnection:
+    async def open(address: Address, tls: Optional[ssl.SSLContext], timeout: float) -> AsyncConnection:
         """Connects."""
-        opening = asyncio.open_connection(host, port, ssl=tls, server_hostname=host if tls else None)
+        if address.socket:
+            return AsyncConnection(*await _within(asyncio.open_unix_connection(address.socket), timeout))
+        host = address.host
+        opening = asyncio.open_connection(host, address.port, ssl=tls, server_hostname=host if tls else None)
         return AsyncConnection(*await _within(opening, timeout))
 
     async def send(self, data: bytes, timeout: float) -> None:

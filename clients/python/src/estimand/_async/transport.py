@@ -153,7 +153,8 @@ class AsyncTransport:
         """Sends a request to one of the services. The response is still to be read."""
         service = self.services[place]
         address = service.address
-        url = f"{address.scheme}://{address.authority}{request.target(address.prefix)}"
+        base = str(address) if address.socket else f"{address.scheme}://{address.authority}"
+        url = f"{base}{request.target(address.prefix)}"
         data = request.render(address.prefix, address.authority, service.headers())
         try:
             connection = self._idle_connection(place) or await self._connect(service)
@@ -183,7 +184,7 @@ class AsyncTransport:
         before = await in_thread(service.listeners)
         timeout = self.options.connect_timeout
         tls = await in_thread(service.tls)
-        connection = await AsyncConnection.open(service.address.host, service.address.port, tls, timeout)
+        connection = await AsyncConnection.open(service.address, tls, timeout)
         try:
             await in_thread(service.check_same, before)
         except BaseException:

@@ -10,6 +10,8 @@ import threading
 import time
 from typing import Any, Callable, Optional, TypeVar
 
+from estimand._address import Address
+
 T = TypeVar("T")
 
 pause = time.sleep
@@ -57,15 +59,28 @@ class Connection:
         self._stream = stream
 
     @staticmethod
-    def open(host: str, port: int, tls: Optional[ssl.SSLContext], timeout: float) -> Connection:
+    def open(address: Address, tls: Optional[ssl.SSLContext], timeout: float) -> Connection:
         """Connects."""
-        stream = socket.create_connection((host, port), timeout)
+        if address.socket:
+            return Connection._at(address.socket, timeout)
+        stream = socket.create_connection((address.host, address.port), timeout)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            return Connection(tls.wrap_socket(stream, server_hostname=host) if tls else stream)
+            return Connection(tls.wrap_socket(stream, server_hostname=address.host) if tls else stream)
         except BaseException:
             stream.close()
             raise
+
+    @staticmethod
+    def _at(path: str, timeout: float) -> Connection:
+        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        stream.settimeout(timeout)
+        try:
+            stream.connect(path)
+        except BaseException:
+            stream.close()
+            raise
+        return Connection(stream)
 
     def send(self, data: bytes, timeout: float) -> None:
         """Sends all of it."""

@@ -154,7 +154,8 @@ class Transport:
         """Sends a request to one of the services. The response is still to be read."""
         service = self.services[place]
         address = service.address
-        url = f"{address.scheme}://{address.authority}{request.target(address.prefix)}"
+        base = str(address) if address.socket else f"{address.scheme}://{address.authority}"
+        url = f"{base}{request.target(address.prefix)}"
         data = request.render(address.prefix, address.authority, service.headers())
         try:
             connection = self._idle_connection(place) or self._connect(service)
@@ -184,7 +185,7 @@ class Transport:
         before = in_thread(service.listeners)
         timeout = self.options.connect_timeout
         tls = in_thread(service.tls)
-        connection = Connection.open(service.address.host, service.address.port, tls, timeout)
+        connection = Connection.open(service.address, tls, timeout)
         try:
             in_thread(service.check_same, before)
         except BaseException:

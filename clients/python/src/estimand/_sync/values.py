@@ -30,6 +30,13 @@ Moment = Union[datetime, str, None]
 """An instant, or how long ago (`"1h"`)."""
 
 
+Nodes = Union[str, Iterable[str], None]
+"""A node, or several."""
+
+MAX_TARGET = 4_000
+"""A question that makes a longer target is sent as a body; many proxies take no longer ones."""
+
+
 def moment_text(moment: Moment) -> Optional[str]:
     """An instant as a parameter."""
     return rfc3339(moment) if isinstance(moment, datetime) else moment
@@ -50,35 +57,46 @@ def _names(names: Sequence[str]) -> str:
     return ",".join(names) or "*"
 
 
+def _nodes(nodes: Nodes) -> Optional[str]:
+    return nodes if nodes is None or isinstance(nodes, str) else ",".join(nodes)
+
+
 class ValueCalls(Calls):
     """The data service."""
 
     def values(
         self,
         *names: str,
-        node: Optional[str] = None,
+        node: Nodes = None,
         nodes: Optional[str] = None,
         states: Iterable[str] = (),
         max_age: Union[float, str, None] = None,
+        where: Optional[str] = None,
         field: Optional[str] = None,
         sort: Optional[str] = None,
         limit: Optional[int] = None,
     ) -> Picture:
         """Values by name and node, all of one revision. `cpu*` is a pattern; without names it is all of them.
 
-        `nodes` selects by labels, `field` is a JSON pointer, `sort="-/one"` and `limit=5` give the greatest five.
+        `node` is a node or several, `nodes` selects by labels, `where="value>0.9"` by the values, `field` is a JSON
+        pointer, `sort="-/one"` and `limit=5` give the greatest five.
         """
         query = {
             "dataName": _names(names),
-            "dataNode": node,
+            "dataNode": _nodes(node),
             "nodes": nodes,
             "state": ",".join(states) or None,
             "maxAge": max_age,
+            "where": where,
             "field": field,
             "sort": sort,
             "limit": limit,
         }
-        answer = self._transport.send(Request("GET", ("api", "data"), query, safe=True))
+        request = Request("GET", ("api", "data"), query, safe=True)
+        if len(request.target("")) > MAX_TARGET:
+            given = {name: value for name, value in query.items() if value is not None}
+            request = Request("POST", ("api", "data", "query"), body=json_body(given), safe=True)
+        answer = self._transport.send(request)
         found: dict[str, dict[str, Value]] = {name: {} for name in names if "*" not in name}
         for value in self._read(answer, lambda documents: decode_all(Value, documents)):
             found.setdefault(value.data_name, {})[value.node_name] = value
@@ -143,24 +161,26 @@ class ValueCalls(Calls):
     def watch(
         self,
         *names: str,
-        node: Optional[str] = None,
+        node: Nodes = None,
         nodes: Optional[str] = None,
+        where: Optional[str] = None,
         field: Optional[str] = None,
     ) -> Watch:
         """The events of values: a snapshot, then each change. It goes on until it is closed."""
-        query = {"dataName": _names(names), "dataNode": node, "nodes": nodes, "field": field}
+        query = {"dataName": _names(names), "dataNode": _nodes(node), "nodes": nodes, "where": where, "field": field}
         return Watch(self._transport, query)
 
     def mirror(
         self,
         *names: str,
-        node: Optional[str] = None,
+        node: Nodes = None,
         nodes: Optional[str] = None,
+        where: Optional[str] = None,
         field: Optional[str] = None,
         timeout: float = 30.0,
     ) -> Mirror:
         """Values as a mapping that stays current. Its `with` waits up to `timeout` seconds for the first ones."""
-        return Mirror(self.watch(*names, node=node, nodes=nodes, field=field), Assembly(names), timeout)
+        return Mirror(self.watch(*names, node=node, nodes=nodes, where=where, field=field), Assembly(names), timeout)
 
     def bindings(self) -> list[Binding]:
         """All bindings."""

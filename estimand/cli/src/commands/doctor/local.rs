@@ -33,6 +33,21 @@ pub fn disk(check: &'static str, subject: &str, folder: &Path) -> Finding {
     }
 }
 
+/// The reason why nothing answers at a socket in the file system.
+pub fn silent_socket(path: &Path) -> Finding {
+    let shown = path.display();
+    match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Finding::failure("socket", format!("nothing listens at {shown}"))
+            .remedy(format!("estimand up --listen unix:{shown}")),
+        Err(rustix::io::Errno::ACCESS) => {
+            let found = format!("this user may not connect to {shown}");
+            Finding::failure("socket", found).remedy("the service's --socket-mode, or a group that may")
+        }
+        Err(error) => Finding::failure("socket", format!("{shown} cannot be looked at: {error}"))
+            .remedy("--server unix:/PATH, or ESTIMAND_SERVER"),
+    }
+}
+
 /// The reason why nothing answers at a port of this machine, as far as it can be seen.
 pub fn why_silent(port: u16, processes: &[ServiceProcess]) -> Vec<Finding> {
     let sockets = tcp_sockets().unwrap_or_default();

@@ -119,7 +119,7 @@ async fn ask(
     let figures = client.figures().await;
     let process = port_here(client).and_then(|port| process::listening_at(port, processes));
     ServiceSeen {
-        address: client.address().as_str().trim_end_matches('/').to_owned(),
+        address: client.shown_address(),
         health,
         asked,
         answered,
@@ -142,10 +142,14 @@ async fn is_open(session: &Session, place: usize) -> bool {
 /// The port, if it is one of this machine.
 fn port_here(client: &Client) -> Option<u16> {
     let address = client.address();
-    is_here(address).then(|| address.port_or_known_default()).flatten()
+    let is_at_port = client.socket().is_none() && is_here(address);
+    is_at_port.then(|| address.port_or_known_default()).flatten()
 }
 
 async fn why_silent(client: &Client, processes: &[ServiceProcess]) -> Vec<Finding> {
+    if let Some(socket) = client.socket() {
+        return vec![local::silent_socket(socket)];
+    }
     if let Some(port) = port_here(client) {
         return local::why_silent(port, processes);
     }
@@ -195,7 +199,7 @@ async fn stores(session: &Session, processes: &[ServiceProcess]) -> Result<Vec<F
         all.push(match process {
             Some(process) => store::of_process(process).await,
             None => {
-                let found = format!("what {} stores in cannot be seen from here", client.address());
+                let found = format!("what {} stores in cannot be seen from here", client.shown_address());
                 Finding::not_checked("store", found).remedy("estimand doctor, on that machine")
             }
         });

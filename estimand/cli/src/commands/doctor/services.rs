@@ -82,6 +82,10 @@ fn remedy_for(objection: Objection) -> Option<&'static str> {
             "reach it by an address that its certificate names, or issue one that names this address, too: \
              estimand pki issue NAME --service --address ADDRESS",
         ),
+        Objection::AuthorityItself => Some(
+            "estimand pki init and estimand pki issue NAME --service make a certificate for the service, whose authority's \
+             file is for --authority",
+        ),
         Objection::Other => None,
     }
 }

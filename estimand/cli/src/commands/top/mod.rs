@@ -96,7 +96,7 @@ fn served<T>(answer: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
 }
 
 async fn live(session: &Session, client: &Client, board: &mut Board) -> Result<(), Failure> {
-    let server = client.address().as_str().trim_end_matches('/').to_owned();
+    let server = client.shown_address();
     let terminal = Terminal::enter()?;
     let (sender, mut news) = mpsc::channel(NEWS);
     let feeds = feeds(session.client.clone(), client.clone(), names(board), sender);

@@ -10,7 +10,7 @@ use estimand_api::instant::{WRITABLE, parse_rfc3339, to_rfc3339};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::promise::MAX_WIDTH;
-use estimand_api::resources;
+use estimand_api::resources::{self, ResourceAmount};
 use estimand_api::schema::of;
 use estimand_reservations::{MAX_WORKERS_OPEN, Money};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub const FIELDS: &[Field<Document>] = &[
         name: "resources",
         expected: "an object of cpu, memory, gpu or any countable label",
         description: "What each unit needs of one node: `cpu` in processors, `memory` in bytes or as `\"4GiB\"`",
-        schema: || json!({ "type": "object", "minProperties": 1, "additionalProperties": { "type": ["number", "string"] } }),
+        schema: || json!({ "type": "object", "minProperties": 1, "additionalProperties": of::<ResourceAmount>("") }),
         read: |it, document| {
             let place = it.place();
             document.resources = it.part(|value| amounts(&place, value)).unwrap_or_default();

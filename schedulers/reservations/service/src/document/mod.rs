@@ -8,7 +8,7 @@ use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
 use estimand_api::json::parse_object;
 use estimand_api::problem::{FieldError, Problem};
-use estimand_api::resources::PLACES;
+use estimand_api::resources::{PLACES, ResourceAmount};
 use estimand_reservations::Money;
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,7 @@ pub struct Document {
 #[derive(Debug)]
 pub enum ReservationDocument {}
 
-estimand_api::described!(ReservationDocument, [Span], described());
+estimand_api::described!(ReservationDocument, [ResourceAmount, Span], described());
 
 fn described() -> Value {
     json!({

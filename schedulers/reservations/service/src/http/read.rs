@@ -43,7 +43,7 @@ pub async fn list_reservations(
     service: ThinData<ReservationService>,
 ) -> Result<HttpResponse, Failure> {
     let scope = Scope::of(&caller);
-    let query = Query::parse(req.query_string(), &["state", "user", "before", "limit"])?;
+    let query = Query::with_lists(req.query_string(), &["state", "user", "before", "limit"], &["state"])?;
     let states = query.get("state").map(states).transpose()?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let shared = service.shared();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use estimand_data_service::{DataService, Options};
 use estimand_runtime::{Metrics, Readiness, SystemClock, Tasks, stop};
 use estimand_store::StoreUrl;
-use estimand_web::{OpenAdmission, Server, ServerOptions, Site, serve_parts};
+use estimand_web::{OpenAdmission, Server, ServerOptions, Site, Users, serve_parts};
 
 /// A fold in the background would be counted with whatever runs meanwhile.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failure> {
         on_fatal: Box::new(|reason| eprintln!("{reason}")),
     };
     let (service, _writer) = DataService::start(options, &tasks)?;
-    let routes = serve_parts(vec![Box::new(service)], &metrics).ok_or("it has routes")?;
+    let routes = serve_parts(vec![Box::new(service)], &Users::default(), &metrics).ok_or("it has routes")?;
     let site = Site::new(routes, Arc::new(OpenAdmission), metrics, readiness);
     let server = Server::bind(&ServerOptions { workers: Some(1), ..ServerOptions::new(listen) }, site)?;
     println!("listening on http://{}", server.address());

@@ -9,6 +9,7 @@ use estimand_api::names::NodeName;
 use estimand_client::{self as client, Client, Credentials};
 use estimand_runtime::{Readiness, Tasks};
 use estimand_store::StoreUrl;
+use estimand_web::Users;
 
 use crate::options::{Options, Parts};
 use crate::tls::ServiceTls;
@@ -51,6 +52,7 @@ impl Guard {
         options: &Options,
         secure: Option<ServiceTls>,
         store: &StoreUrl,
+        users: &Users,
         tasks: &Tasks,
         readiness: &Readiness,
     ) -> anyhow::Result<Guard> {
@@ -64,6 +66,7 @@ impl Guard {
                 openness: openness(options),
                 is_local: options.is_local(),
                 kept_in: kept_in.clone(),
+                users: users.clone(),
             },
             tasks,
             readiness,

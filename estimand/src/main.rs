@@ -28,6 +28,7 @@ mod limits;
 mod man;
 mod nearest;
 mod options;
+mod peers;
 mod pki;
 mod place;
 mod scheduler;

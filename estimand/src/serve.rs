@@ -27,7 +27,7 @@ use estimand_slot_agent::Agent;
 use estimand_store::{Preparation, StoreUrl};
 use estimand_tasks::{TaskService, TaskServiceOptions};
 use estimand_web::server::{BoundAddress, ServerError};
-use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, serve_parts};
+use estimand_web::{Routes, ServedPart, Server, ServerOptions, Site, Users, serve_parts};
 
 use estimand_cli::output::say;
 
@@ -39,6 +39,7 @@ use crate::greeting::greeting;
 use crate::guard::{self, Guard};
 use crate::keeper::{Keeper, KeeperOptions};
 use crate::options::{Defaults, Options, Parts};
+use crate::peers::{any_manager, file_peer};
 use crate::place::{self, Place};
 use crate::telemetry;
 use crate::tls::ServiceTls;
@@ -71,7 +72,8 @@ pub async fn serve(options: Options) -> anyhow::Result<()> {
     let (prepared, preparation) = store.after_preparation();
     let parts = Services::start(&options, &prepared, publish, &fate, &server_stop)?;
     let lines = lines(&options)?;
-    let mut guard = Guard::start(&options, secure, &prepared, &parts.tasks, &parts.readiness)?;
+    let (tasks, readiness) = (&parts.tasks, &parts.readiness);
+    let mut guard = Guard::start(&options, secure, &prepared, &parts.users, tasks, readiness)?;
     let routes = parts.routes(&options.parts, &guard)?.below(options.base.clone());
     let site = Site::new(
         routes.allow_origins(options.origins.clone().into()),
@@ -121,6 +123,7 @@ struct Services {
     tasks: Tasks,
     readiness: Readiness,
     metrics: Metrics,
+    users: Users,
     registry: Option<Registry>,
     manager: Option<Manager>,
     data: Option<(DataService, estimand_data_service::WriterThread)>,
@@ -138,6 +141,7 @@ impl Services {
         stop: &Stop,
     ) -> anyhow::Result<Self> {
         let (tasks, readiness, metrics) = (Tasks::new(), Readiness::new(), Metrics::new());
+        let users = Users::default();
         let loops = tasks.clone();
         metrics.source(Box::new(move |text| loops.write_figures(text)));
         let defaults = match options.parts.defaults() {
@@ -222,7 +226,18 @@ impl Services {
             FileService::start(options, &tasks).with_context(failed)
         });
         let files = files.transpose()?;
-        Ok(Services { tasks, readiness, metrics, registry, manager, data, task_service, reservations, files })
+        Ok(Services {
+            tasks,
+            readiness,
+            metrics,
+            users,
+            registry,
+            manager,
+            data,
+            task_service,
+            reservations,
+            files,
+        })
     }
 
     /// Starts the keeper of their store, for which they wait.
@@ -265,7 +280,8 @@ impl Services {
         let tokens = self.registry.is_some().then(|| boxed(guard.access.tokens()));
         let joining = self.manager.is_some().then(|| boxed(guard.access.joining()));
         let parts = [data, registry, manager, task_service, reservations, files, tokens, joining, dashboard];
-        serve_parts(parts.into_iter().flatten().collect(), &self.metrics).context("nothing to serve")
+        let parts = parts.into_iter().flatten().collect();
+        serve_parts(parts, &self.users, &self.metrics).context("nothing to serve")
     }
 
     /// Tells each service where the others are; in one process that is known only now.
@@ -338,34 +354,6 @@ fn lines(options: &Options) -> anyhow::Result<Option<TcpListener>> {
     }
     let failed = || format!("cannot take reservations at {address}");
     TcpListener::bind(address).map(Some).with_context(failed)
-}
-
-/// The file service with the inputs and outputs of tasks, if there is one.
-fn file_peer(
-    parts: &Parts,
-    own_address: &str,
-    guard: &Guard,
-) -> anyhow::Result<Option<estimand_tasks::FilePeer>> {
-    let (service, address) = match parts {
-        // It is where the task service is, under whatever address agents reach that.
-        Parts::All { .. } => (own_address, None),
-        Parts::Tasks { file_service: Some(service), file_server, .. } => {
-            (service.as_str(), Some(file_server.clone().unwrap_or_else(|| service.clone())))
-        }
-        _ => return Ok(None),
-    };
-    let client = guard.client(service, client::Options::default());
-    let client = client.context("the address of the file service")?;
-    Ok(Some(estimand_tasks::FilePeer { client, address }))
-}
-
-/// A client of whichever manager leads.
-fn any_manager(addresses: &[String], guard: &Guard) -> anyhow::Result<Client> {
-    let clients: Result<Vec<Client>, client::Error> =
-        addresses.iter().map(|address| guard.client(address, client::Options::default())).collect();
-    let mut clients = clients.context("the address of a manager")?.into_iter();
-    let first = clients.next().context("the task service needs a manager")?;
-    Ok(first.with_others(clients.collect()))
 }
 
 /// The options of the agent of this process, checked; its services and its credentials there are not known yet.

@@ -57,6 +57,7 @@ impl Admission for TokenAdmission {
                 let Credential { name, grant, node, user, labels, .. } = credential;
                 let is_agent = open || grants(grant, Role::Node);
                 let named = Principal::named(name).bound_to(node).with_labels(labels);
+                let user = user.map(|user| self.0.0.users.admit(&user));
                 named.of_user(user).from_address(from).as_agent(is_agent)
             }
             None => Principal::peer(from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))).as_agent(open),

@@ -1,7 +1,7 @@
-//! The audit trail: each change of a registration, binding, token or node, with its author, address and time.
+//! The audit trail: each change of a registration, binding, token, user or node, with its author, address and time.
 //!
 //! Nothing is written twice for it: registrations and bindings keep a history of their own. The trail joins them with
-//! the entries of tokens and nodes, which have no history.
+//! the entries of tokens, users and nodes, which have no history.
 
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
@@ -27,7 +27,7 @@ const MOST: usize = 1000;
         ("before" = Option<String>, Query, format = DateTime, description = "Only what happened before that time"),
     ),
     responses(
-        (status = 200, description = "Changes of registrations, bindings, tokens and nodes", body = [AuditEntry]),
+        (status = 200, description = "Changes of registrations, bindings, tokens, users' limits and nodes", body = [AuditEntry]),
         (status = 400, description = "The query is not valid", body = Problem),
         (status = 503, description = "Not now; see `Retry-After`", body = Problem),
     )

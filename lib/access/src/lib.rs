@@ -6,6 +6,8 @@
 //! holder knows a token, with one exception: the operator's first token is kept in the data folder, for the users who
 //! may read that.
 //!
+//! The limits of users travel with the tokens: stored by operators, read by every service.
+//!
 //! Admission lets a request go on to a route. The data service decides which nodes' values a node may write.
 
 mod admission;
@@ -13,6 +15,7 @@ mod audit;
 mod digest;
 mod http;
 mod joining;
+mod limits;
 mod operator_token;
 mod tokens;
 
@@ -24,8 +27,8 @@ use arc_swap::ArcSwap;
 use estimand_api::access::{Grant, NewToken, Token};
 use estimand_api::problem::Problem;
 use estimand_runtime::{Clock, Next, PartReady, Readiness, Rounds, Tasks, Work};
-use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, Worker};
-use estimand_web::{Admission, LabelGrant, Role, Routes, ServedPart};
+use estimand_store::{AuditRow, Error, StoreUrl, TokenRow, UserLimitRow, Worker};
+use estimand_web::{Admission, LabelGrant, Role, Routes, ServedPart, Users};
 use tokio::sync::watch;
 
 pub use admission::Openness;
@@ -46,6 +49,8 @@ pub struct Options {
     pub is_local: bool,
     /// Where the operator's first token is kept; none: this process makes none.
     pub kept_in: Option<PathBuf>,
+    /// Is told the limits of users, for all services of this process.
+    pub users: Users,
 }
 
 /// The access of one process. Clones are the same.
@@ -58,6 +63,7 @@ struct Inner {
     openness: Openness,
     is_local: bool,
     kept_in: Option<PathBuf>,
+    users: Users,
     tokens: ArcSwap<Tokens>,
     /// Tells long-running responses that the tokens are other ones.
     changed: watch::Sender<()>,
@@ -79,6 +85,7 @@ impl Access {
             openness: options.openness,
             is_local: options.is_local,
             kept_in: options.kept_in,
+            users: options.users,
             tokens: ArcSwap::default(),
             changed: watch::Sender::new(()),
             own: Mutex::default(),
@@ -143,7 +150,7 @@ impl Access {
         if self.0.tokens.load().stored().is_none()
             && let Some(place) = self.0.kept_in.clone()
         {
-            let (stored, now) = (self.read().await?, self.0.clock.now_micros());
+            let ((stored, _), now) = (self.read().await?, self.0.clock.now_micros());
             let by = operator_token::author(&place);
             let kept = tokio::task::spawn_blocking(move || operator_token::keep(&place, &stored, now));
             let rows = kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
@@ -154,9 +161,10 @@ impl Access {
         Ok(self.load().await?)
     }
 
-    /// Reads the stored tokens and shows them. The caller holds the turn.
+    /// Reads the stored tokens and limits and shows them. The caller holds the turn.
     async fn load(&self) -> Result<(), Error> {
-        let rows = self.read().await?;
+        let (rows, limits) = self.read().await?;
+        self.0.users.set_limits(limits::of_rows(&limits));
         let own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
         if self.0.tokens.load().stored().is_none_or(|known| **known != rows) {
             self.open(Tokens::new(Some(Arc::new(rows)), &own));
@@ -164,14 +172,14 @@ impl Access {
         Ok(())
     }
 
-    async fn read(&self) -> Result<Vec<TokenRow>, Error> {
+    async fn read(&self) -> Result<(Vec<TokenRow>, Vec<UserLimitRow>), Error> {
         // Once: a migration takes the writers' turn, however little there is to do.
         let first = self.0.tokens.load().stored().is_none();
         let rows = self.0.worker.run(move |connection| {
             if first {
                 connection.migrate()?;
             }
-            connection.load_tokens()
+            Ok((connection.load_tokens()?, connection.load_user_limits()?))
         });
         rows.await
     }
@@ -261,6 +269,10 @@ impl ServedPart for TokenRoutes {
             .add(Role::Operate, http::create, http::__path_create)
             .add(Role::Operate, http::list, http::__path_list)
             .add(Role::Operate, http::revoke, http::__path_revoke)
+            .add(Role::Operate, limits::list, limits::__path_list)
+            .add(Role::Operate, limits::get, limits::__path_get)
+            .add(Role::Operate, limits::change, limits::__path_change)
+            .add(Role::Operate, limits::reset, limits::__path_reset)
             .add(Role::Operate, audit::list, audit::__path_list)
     }
 }

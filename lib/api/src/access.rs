@@ -339,7 +339,7 @@ pub struct AuditEntry {
     pub by: Option<String>,
     /// The address that it came from; null where it was no request.
     pub from: Option<String>,
-    /// `registration`, `binding`, `token` or `node`.
+    /// `registration`, `binding`, `token`, `user` or `node`.
     pub kind: String,
     /// The name of that thing.
     pub subject: String,

@@ -34,6 +34,7 @@ pub mod resources;
 pub mod schema;
 pub mod selector;
 pub mod series;
+pub mod share;
 pub mod size;
 pub mod slot;
 pub mod task;

@@ -49,6 +49,8 @@ pub mod kind {
     pub const TOO_FEW_CREDITS: &str = "too-few-credits";
     /// 409: a bound name would serve nothing any more.
     pub const SERVES_NOTHING: &str = "serves-nothing";
+    /// 409, or 503 for what passes: the user's own share is used up.
+    pub const SHARE_FULL: &str = "share-full";
     /// 410: what is asked for was there, and is not kept any more.
     pub const GONE: &str = "gone";
     /// 412: it is not at the version that `If-Match` asks for.

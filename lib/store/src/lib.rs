@@ -42,6 +42,7 @@ mod token;
 mod unwritten;
 mod upload;
 mod url;
+mod user_limit;
 mod worker;
 
 pub use audit::{AuditRow, Trail, actor};
@@ -71,4 +72,5 @@ pub use task_log::{LOG_PIECE, TaskLogGroup, TaskLogRange, TaskLogRow};
 pub use token::TokenRow;
 pub use upload::Upload;
 pub use url::StoreUrl;
+pub use user_limit::UserLimitRow;
 pub use worker::Worker;

@@ -351,3 +351,10 @@ diesel::table! {
         choice -> Text,
     }
 }
+
+diesel::table! {
+    t_user_limit (user_name) {
+        user_name -> Text,
+        limits -> Text,
+    }
+}

@@ -121,7 +121,7 @@ impl Gate {
         if !self.takes_body {
             body::refuse_any(req)?;
         }
-        if self.role.names_principal() {
+        if self.role.names_principal() || principal.user().is_some() {
             req.extensions_mut().insert(principal.clone());
         }
         Ok(Some(principal))

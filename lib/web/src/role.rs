@@ -16,6 +16,7 @@ use estimand_api::problem::Problem;
 
 use crate::failure::Failure;
 use crate::log_text::logged;
+use crate::shares::User;
 
 /// The permission that a route requires of its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,7 +54,8 @@ impl Role {
         }
     }
 
-    /// True if handlers of this role are given the principal. Those of reads are not, so that they pay nothing for it.
+    /// True if handlers of this role are given any principal. Those of reads are given users alone, so that others pay nothing
+    /// for it.
     pub(crate) fn names_principal(self) -> bool {
         matches!(self, Role::Join | Role::Write | Role::User | Role::Node | Role::Operate)
     }
@@ -73,7 +75,7 @@ pub struct Principal {
     /// The one node that it speaks for, if it is bound to one.
     node: Option<Arc<str>>,
     /// The one user whose tasks and files it sees; none: those of all.
-    user: Option<Arc<str>>,
+    user: Option<User>,
     from: Option<IpAddr>,
     labels: LabelGrant,
     /// It may do what agents do.
@@ -117,7 +119,7 @@ impl Principal {
     }
 
     /// The same, for one user if one is given.
-    pub fn of_user(self, user: Option<Arc<str>>) -> Self {
+    pub fn of_user(self, user: Option<User>) -> Self {
         Principal { user, ..self }
     }
 
@@ -166,7 +168,12 @@ impl Principal {
 
     /// The user whose tasks and files it sees and changes; none: those of all, as operators do.
     pub fn user(&self) -> Option<&str> {
-        self.user.as_deref()
+        self.user.as_ref().map(User::name)
+    }
+
+    /// The same user with their limits, and with what they hold.
+    pub fn as_user(&self) -> Option<&User> {
+        self.user.as_ref()
     }
 
     /// True if it may act for this node.

@@ -7,26 +7,39 @@ use estimand_api::access::forbidden_field;
 use estimand_api::names::MAX_USER_NAME;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
+use estimand_api::share::ShareKind;
 
 use crate::parameters::MAX_KEY_BYTES;
 use crate::role::Principal;
+use crate::shares::User;
 
 /// Stands between a user and a key of theirs; no key has it.
 const BETWEEN: char = '\t';
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    user: Option<String>,
+    user: Option<User>,
 }
 
 impl Scope {
     pub fn of(caller: &Principal) -> Self {
-        Scope { user: caller.user().map(str::to_owned) }
+        Scope { user: caller.as_user().cloned() }
     }
 
     /// The one user; none: the things of all users, and those of none.
     pub fn user(&self) -> Option<&str> {
-        self.user.as_deref()
+        self.user.as_ref().map(User::name)
+    }
+
+    /// Refuses `more` of a thing that is kept, if the user has `used` of it already and so would have more than their share.
+    /// `bound` is the most that is kept of it in all.
+    pub fn check_share(&self, kind: ShareKind, used: u64, more: u64, bound: u64) -> Result<(), Problem> {
+        self.user.as_ref().map_or(Ok(()), |user| user.check(kind, used, more, bound))
+    }
+
+    /// The user's limit of a kind; none if there is no user.
+    pub fn limit(&self, kind: ShareKind, bound: u64) -> Option<u64> {
+        self.user.as_ref().map(|user| user.limits().limit(kind, bound))
     }
 
     /// True for what belongs to this user, or to none.

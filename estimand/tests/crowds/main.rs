@@ -4,6 +4,8 @@
 //! other story.
 #![allow(clippy::unwrap_used)]
 
+mod hostile;
+
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;

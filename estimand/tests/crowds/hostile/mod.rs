@@ -51,7 +51,15 @@ impl Site {
         let args = ["up", "--no-agent", "--defaults", "none", "--price-slot", "1s", "--price-horizon", "1h"];
         let lines_args = ["--reservations-lines".to_owned(), lines.to_string()];
         let services = process::estimand().args(args).args(lines_args).port(free_port()).start();
-        let args = ["agent", "--server", services.base_url(), "--node", "n1", "--allow-all"];
+        let args = [
+            "agent",
+            "--server",
+            services.base_url(),
+            "--node",
+            "n1",
+            "--allow-all",
+            "--allow-users-as-agent",
+        ];
         let agent = process::estimand().args(args).data_dir(folder.path().join("n1")).without_http().start();
         let http = services.http();
         let tokens = (0..USERS).map(|number| token(&http, &name(number))).collect();

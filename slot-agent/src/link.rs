@@ -127,9 +127,9 @@ impl Link {
     }
 
     async fn pass_on(&self, client: &Client, mut desired: DesiredState, asked_at: u64) {
-        let server = desired.data_server.clone().unwrap_or_else(|| client.address().to_string());
+        let server = desired.data_server.clone().unwrap_or_else(|| client.shown_address());
         self.server.send_if_modified(|known| std::mem::replace(known, server.clone()) != server);
-        let task_server = desired.task_server.clone().unwrap_or_else(|| client.address().to_string());
+        let task_server = desired.task_server.clone().unwrap_or_else(|| client.shown_address());
         // They keep what they have accepted by themselves. None: what was said last.
         let age = Duration::from_millis(std::mem::take(&mut desired.tasks_age_ms));
         if let Some(tasks) = desired.tasks.take() {
@@ -208,7 +208,7 @@ impl Link {
         match timeout(BEAT_WITHIN, client.heartbeat(&self.node, &beat)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Unreachable {
-                url: client.address().to_string(),
+                url: client.shown_address(),
                 cause: format!("no answer within {BEAT_WITHIN:?}"),
             }),
         }

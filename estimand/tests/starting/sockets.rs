@@ -20,6 +20,7 @@ s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
 s.listen()
 os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
 os.execv(sys.argv[3], sys.argv[3:])";
 
@@ -103,8 +104,7 @@ fn a_socket_in_the_file_system_serves_as_a_loopback_address_does() {
     assert_eq!(printed(&services.cli(&["get", "load", "--raw"]).output().unwrap()), "1.10\n");
     // Its own agent is connected there, too, and runs what ships in the box.
     wait::until_ok(PATIENCE, "a value of the agent", || {
-        let value =
-            services.cli(&["get", "load_average", "cpu", "--node", "node-1", "--json"]).output().unwrap();
+        let value = services.cli(&["get", "cpu", "--node", "node-1", "--json"]).output().unwrap();
         let text = String::from_utf8_lossy(&value.stdout).into_owned();
         if text.contains("\"fresh\"") { Ok(()) } else { Err(format!("{value:?}")) }
     });
@@ -142,12 +142,12 @@ fn permissions_say_who_may_connect_and_owners_who_is_shown_a_token() {
         let output = services.cli(args).uid(NOBODY).gid(NOBODY).output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (passed, said) = as_nobody(&["names"]);
+    let (passed, said) = as_nobody(&["bindings"]);
     assert!(!passed && said.contains("unix:/") && said.contains("Permission denied"), "{said}");
     let (_, said) = as_nobody(&["doctor"]);
     assert!(!said.contains("panicked"), "{said}");
     fs::set_permissions(services.socket(), fs::Permissions::from_mode(0o666)).unwrap();
-    let (passed, said) = as_nobody(&["get"]);
+    let (passed, said) = as_nobody(&["bindings"]);
     assert!(passed, "{said}");
     // Whoever made the socket is shown no token, unless it is root or the one who asks.
     std::os::unix::fs::chown(services.socket(), Some(NOBODY), None).unwrap();
@@ -189,7 +189,7 @@ fn an_address_that_is_none_is_explained() {
         (&["up", "--listen", "unix:run/x"][..], "unix:/run/estimand.sock"),
         (&["up", "--listen", "nowhere"], "unix:/run/estimand.sock"),
         (&["up", "--socket-mode", "rw"], "octal digits such as 600"),
-        (&["--server", "unix:x", "nodes"], "unix:/PATH"),
+        (&["--server", "unix:x", "nodes"], "unix:/run/estimand.sock"),
     ] {
         let refused = process::command(process::binary()).args(args).output().unwrap();
         let said = String::from_utf8_lossy(&refused.stderr);

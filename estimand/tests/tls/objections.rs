@@ -1,5 +1,6 @@
 //! The words about a certificate that is not believed: what is wrong with it, and what would be right.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use chrono::{TimeDelta, Utc};
@@ -10,11 +11,11 @@ use estimand_testkit::process::{self, Estimand};
 
 use crate::plane::authority;
 
-/// A service that shows this certificate.
+/// A service that shows this certificate, at an address that certificates of services do not have by themselves.
 fn service(shown: &CertificateFiles) -> Estimand {
     let [certificate, key] = [&shown.certificate, &shown.key].map(|file| file.display().to_string());
     let args = ["up", "--no-agent", "--tls-certificate", &certificate, "--tls-key", &key];
-    process::estimand().args(args).start()
+    process::estimand().args(args).listen_host(Ipv4Addr::new(127, 0, 0, 2)).start()
 }
 
 /// The error of the command line, with or without the file of an authority.
@@ -63,9 +64,9 @@ fn a_certificate_of_another_name_or_time_is_explained() {
     let elsewhere = service(&issued("elsewhere", "10.1.2.3", TimeDelta::zero()));
     has(
         &said(&elsewhere, Some(&trusted)),
-        &["names 10.1.2.3, and not 127.0.0.1", "pki issue NAME --service --address 127.0.0.1"],
+        &["10.1.2.3", ", and not 127.0.0.2", "pki issue NAME --service --address 127.0.0.2"],
     );
     has(&said(&elsewhere, None), &["not signed by an authority that is known here", "--authority"]);
-    let expired = service(&issued("expired", "127.0.0.1", TimeDelta::days(-2)));
+    let expired = service(&issued("expired", "127.0.0.2", TimeDelta::days(-2)));
     has(&said(&expired, Some(&trusted)), &["expired at", "the clock here says", "`estimand pki issue`"]);
 }

@@ -171,7 +171,7 @@ impl Agent {
         let known = home.desired();
         let first_server = known.as_ref().and_then(|desired| desired.data_server.clone());
         let (server, server_seen) =
-            watch::channel(first_server.unwrap_or_else(|| servers.current().address().to_string()));
+            watch::channel(first_server.unwrap_or_else(|| servers.current().shown_address()));
         let (board, (commands, inbox)) = (Arc::new(Board::default()), mpsc::channel(MAX_COMMANDS));
         let (lease, lease_seen) = watch::channel(None);
         let (reports, reported) = mpsc::channel(MAX_REPORTS);

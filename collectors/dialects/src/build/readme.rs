@@ -18,9 +18,12 @@ fn example(section: &str) -> (&str, &str) {
 
 #[test]
 fn examples_are_read_as_they_say() {
-    for (section, format) in
-        [("prometheus", Format::Prometheus), ("csv", Format::Csv), ("logfmt", Format::Logfmt)]
-    {
+    for (section, format) in [
+        ("prometheus", Format::Prometheus),
+        ("csv", Format::Csv),
+        ("logfmt", Format::Logfmt),
+        ("ndjson", Format::Ndjson),
+    ] {
         let (text, value) = example(section);
         assert_eq!(shown(read(format, text)), compact(value).unwrap(), "{section}");
     }

@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn texts_of_the_pattern_are_read(text in &PATTERN[1..PATTERN.len() - 1]) {
         let read = Selector::parse(&text);
-        prop_assert!(matches!(read, Ok(_) | Err(SelectorError::TooLong(_))), "{text}: {read:?}");
+        prop_assert!(matches!(read, Ok(_) | Err(SelectorError::TooLong { .. })), "{text}: {read:?}");
     }
 
     #[test]

@@ -123,6 +123,7 @@ fn files_come_and_go_over_one_connection() {
     // The connection outlives what is wrong.
     for (wrong, part) in [
         (json!({ "download": { "path": "nowhere" } }), "there is no file"),
+        (json!({ "download": { "path": "a/b", "offset": u64::MAX } }), "is behind the end of the file"),
         (json!({ "download": { "path": "../x" } }), "is not the path of a file"),
         (json!({ "fetch": {} }), "unknown variant"),
         (json!({ "upload": { "path": "x", "size": 1, "color": 2 } }), "color"),

@@ -102,7 +102,15 @@ fn an_hour_that_is_simulated_is_the_hour_that_runs() {
         .map(|node| {
             let (name, label, class) =
                 (class(node), format!("units={UNITS}"), format!("class={}", class(node)));
-            let args = ["agent", "--server", plane.services.base_url(), "--node", &name, "--allow-all", "--allow-users-as-agent"];
+            let args = [
+                "agent",
+                "--server",
+                plane.services.base_url(),
+                "--node",
+                &name,
+                "--allow-all",
+                "--allow-users-as-agent",
+            ];
             let labels = ["--label", &label, "--label", &class];
             process::estimand()
                 .args(args)

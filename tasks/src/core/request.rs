@@ -38,8 +38,17 @@ impl Request {
         let weight = if cpu == 0 { ONE_PROCESSOR } else { cpu };
         let shape = ledger.shape(&amounts);
         let asks = amounts.iter().any(|(resource, _)| resource.as_str() != PLACES);
-        let (has_secrets, has_image, has_user) = Default::default();
-        Request { shape, amounts, nodes, policy, asks, weight, has_secrets, has_image, has_user }
+        Request {
+            shape,
+            amounts,
+            nodes,
+            policy,
+            asks,
+            weight,
+            has_secrets: false,
+            has_image: false,
+            has_user: false,
+        }
     }
 
     #[must_use]
@@ -74,9 +83,10 @@ impl Request {
 
     /// The node runs containers if it asks for one, and else processes of users if it has one.
     pub fn is_run_by(&self, node: &NodeView) -> bool {
-        match self.has_image {
-            true => node.labels.contains_key(CONTAINERS_LABEL),
-            false => !self.has_user || !node.refuses_users,
+        if self.has_image {
+            node.labels.contains_key(CONTAINERS_LABEL)
+        } else {
+            !self.has_user || !node.refuses_users
         }
     }
 

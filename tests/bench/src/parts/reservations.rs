@@ -40,8 +40,19 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let services =
         services.data_dir(bench.place.path("reservations")).try_start().map_err(anyhow::Error::msg)?;
     let base = services.base_url();
-    let args =
-        ["agent", "--allow-all", "--allow-users-as-agent", "--server", base, "--node", "bench", "--label", SEATS, "--label", TASKS];
+    let args = [
+        "agent",
+        "--allow-all",
+        "--allow-users-as-agent",
+        "--server",
+        base,
+        "--node",
+        "bench",
+        "--label",
+        SEATS,
+        "--label",
+        TASKS,
+    ];
     let _agent = Agent::start(Estimand::builder(program()?).args(args), "bench")?;
     let http = services.http();
     until_priced(&http)?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::node::{Node, texts};
 
 const NOBODY: &str = "nobody";
-/// Nothing of a machine has these numbers; each test has some of its own.
+/// Numbers that a machine has no use for; each test has some of its own.
 const ALICE: u32 = 300_100;
 const BOB: u32 = ALICE + 1;
 /// A user of the machine of whom the agent knows nothing.

@@ -124,7 +124,8 @@ pub async fn run_spec<'c>(
     let around = Surroundings { server: &server, node: &context.node, folder: &dir, user, deadline };
     let env = environment::variables(&shared.registered, &around);
     let until = shared.leased.then(|| context.lease_end()).flatten();
-    let (dir_rights, until) = (DirRights::Agent, until.map(Instant::into_std));
+    let dir_rights = DirRights::Agent;
+    let until = until.map(Instant::into_std);
     Ok(RunSpec { program, file, argv, env, dir, dir_rights, stdin, cell, until })
 }
 

@@ -376,11 +376,8 @@ mod tests {
     fn only_its_work_is_another_users() {
         let place = tempfile::tempdir().unwrap();
         let folder = AttemptFolder::new(place.path(), "a", 1);
-        let own = Identity {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            groups: Vec::new(),
-        };
+        let uid = rustix::process::geteuid().as_raw();
+        let own = Identity { uid, gid: rustix::process::getegid().as_raw(), groups: Vec::new() };
         folder.accept(&accepted("a"), None, Some(&own)).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(folder.path()), mode(&folder.work())), (0o700, 0o700), "it is its own already");

@@ -87,8 +87,9 @@ impl KeeperProcess {
         let mut line = serde_json::to_vec(&order)?;
         line.push(b'\n');
         process.tell(&line)?;
-        let (pipe, identity) = (pipe.to_owned(), identity.cloned());
-        Ok(KeeperProcess { process, pipe, identity, is_proven: false, idle_since: Instant::now() })
+        let identity = identity.cloned();
+        let idle_since = Instant::now();
+        Ok(KeeperProcess { process, pipe: pipe.to_owned(), identity, is_proven: false, idle_since })
     }
 
     /// Gives it an attempt.

@@ -46,6 +46,11 @@ impl WorkFolder {
         Ok(WorkFolder(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
+    /// The number of its owner.
+    pub fn uid(&self) -> io::Result<u32> {
+        Ok(rustix::fs::fstat(&self.0)?.st_uid)
+    }
+
     /// A plain file, to be read.
     pub fn file(&self, path: &str) -> io::Result<File> {
         let file = rustix::fs::openat2(&self.0, path, FILE, Mode::empty(), BENEATH)?;

@@ -45,7 +45,11 @@ impl Request {
             policy,
             asks,
             weight,
+<<<<<<< HEAD
             needs_bound_labels: false,
+=======
+            has_secrets: false,
+>>>>>>> w-nodes
             has_image: false,
             has_user: false,
         }
@@ -83,9 +87,10 @@ impl Request {
 
     /// The node runs containers if it asks for one, and else processes of users if it has one.
     pub fn is_run_by(&self, node: &NodeView) -> bool {
-        match self.has_image {
-            true => node.labels.contains_key(CONTAINERS_LABEL),
-            false => !self.has_user || !node.refuses_users,
+        if self.has_image {
+            node.labels.contains_key(CONTAINERS_LABEL)
+        } else {
+            !self.has_user || !node.refuses_users
         }
     }
 

@@ -27,10 +27,8 @@ pub struct Term {
 impl Term {
     /// The term of a task with or without an image and a user. Nodes that are not known count as fitting.
     pub fn new(promise: &Promise, nodes: &[Offer], has_image: bool, has_user: bool) -> Term {
-        let runs = |node: &Offer| match has_image {
-            true => node.runs_containers,
-            false => !has_user || !node.refuses_users,
-        };
+        let runs =
+            |node: &Offer| if has_image { node.runs_containers } else { !has_user || !node.refuses_users };
         let is_run = |unit: &String| nodes.iter().find(|node| node.name == *unit).is_none_or(runs);
         let fits = !(has_image || has_user) || promise.units.iter().any(is_run);
         Term { window: promise.from.saturating_mul(1_000)..promise.until.saturating_mul(1_000), fits }

@@ -19,7 +19,7 @@ const CLEAR_WITHIN: Duration = Duration::from_millis(200);
 /// The numbers of users that may have left something.
 #[derive(Default)]
 pub(super) struct Leavings {
-    /// None: all that were ever given, as an agent that starts has to think.
+    /// An agent that starts has to think that all have: then there is none here.
     numbers: Option<BTreeSet<u32>>,
     looked_at: Option<Instant>,
 }

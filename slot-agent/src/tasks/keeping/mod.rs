@@ -92,7 +92,7 @@ impl Work for Keeping {
 struct Round<'a> {
     tasks: &'a Arc<Tasks>,
     state: State,
-    /// Of these users all keepers have something to keep, and enough are being started.
+    /// The users all of whose keepers have something to keep, while enough are being started.
     no_keeper: BTreeSet<RunnerKey>,
 }
 
@@ -140,8 +140,8 @@ impl Round<'_> {
 
     /// It waits for a keeper.
     fn wait(&mut self, attempt: &Attempt) {
-        let (accepted, name) = (attempt.accepted.at, attempt.folder.name());
-        self.state.waiting.entry(runner_key(attempt)).or_default().insert((accepted, name));
+        let waiting = self.state.waiting.entry(runner_key(attempt)).or_default();
+        waiting.insert((attempt.accepted.at, attempt.folder.name()));
     }
 
     fn look_at_named(&mut self, name: &str) {

@@ -45,11 +45,7 @@ impl Request {
             policy,
             asks,
             weight,
-<<<<<<< HEAD
             needs_bound_labels: false,
-=======
-            has_secrets: false,
->>>>>>> w-nodes
             has_image: false,
             has_user: false,
         }

@@ -24,7 +24,7 @@ use crate::http::node_labels::NodeChoice;
 /// The parameters of a read.
 pub const PARAMETERS: [&str; 10] =
     ["dataName", "dataNode", "nodeName", "nodes", "state", "maxAge", "where", "field", "sort", "limit"];
-/// Those whose values are lists.
+/// The parameters whose values are lists.
 pub const LISTS: [&str; 6] = ["dataName", "dataNode", "nodeName", "nodes", "state", "where"];
 /// The most values that a query can limit itself to.
 const MAX_LIMIT: usize = 1_000_000;

@@ -69,7 +69,7 @@ pub async fn read(
     answer(&req, &service, &budget, |name| query.get(name))
 }
 
-/// The same as `GET /api/data`, for questions that are too long for a URL.
+/// Values by name, for questions that are too long for the URL of `GET /api/data`.
 ///
 /// The parameters are the fields of the body. Nothing is changed.
 #[utoipa::path(

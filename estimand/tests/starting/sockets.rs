@@ -108,7 +108,7 @@ fn a_socket_in_the_file_system_serves_as_a_loopback_address_does() {
         let text = String::from_utf8_lossy(&value.stdout).into_owned();
         if text.contains("\"fresh\"") { Ok(()) } else { Err(format!("{value:?}")) }
     });
-    // What needs a token on a loopback address needs one here, and so does what came by way of a proxy.
+    // A request that needs a token on a loopback address needs one here, and so does one that came by way of a proxy.
     for (request, headers, status) in [
         ("GET /api/tokens", String::new(), "401"),
         ("GET /api/data/load/node-1", "X-Forwarded-For: 10.1.2.3\r\n".to_owned(), "401"),

@@ -81,7 +81,7 @@ pub struct ConditionError {
 }
 
 impl ConditionError {
-    /// The same as an error of the field in which the condition stood.
+    /// This as an error of the field in which the condition stood.
     pub fn at(&self, field: &str) -> FieldError {
         let error = FieldError::new(field, format!("is no condition: {self}")).given(shorten(&self.given));
         error.expected(Condition::EXPECTED)

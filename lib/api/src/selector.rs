@@ -132,7 +132,7 @@ crate::described!(Selector, [], described());
 #[derive(Debug)]
 pub enum ReadSelector {}
 
-/// The same as that of a selector, but for its length.
+/// A selector's form, but for its length.
 fn described_of_reads() -> Value {
     let mut text = described();
     text["maxLength"] = MAX_READ_SELECTOR_BYTES.into();
@@ -146,7 +146,7 @@ impl Selector {
         Selector::parse_within(text, MAX_SELECTOR_BYTES)
     }
 
-    /// The same of a read.
+    /// Parses the selector of a read, which may be longer.
     pub fn parse_of_read(text: &str) -> Result<Selector, SelectorError> {
         Selector::parse_within(text, MAX_READ_SELECTOR_BYTES)
     }

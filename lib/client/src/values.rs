@@ -124,7 +124,7 @@ impl Client {
         self.values_or_hint(query).await.map(|(values, revision, _)| (values, revision))
     }
 
-    /// The same with values of any form, and with advice for people if there are none.
+    /// Reads values in any form, with advice for people if there are none.
     pub async fn values_or_hint<D: DeserializeOwned>(
         &self,
         query: &Query,

@@ -100,7 +100,7 @@ impl Client {
 }
 
 impl Watch {
-    /// The same, with values to the letter.
+    /// This watch, with values to the letter.
     pub fn to_the_letter(self) -> Watch<JsonText> {
         let Watch { client, names, patterns, node_names, nodes, condition, field, events, values: _ } = self;
         Watch { client, names, patterns, node_names, nodes, condition, field, events, values: PhantomData }

@@ -20,7 +20,7 @@ impl<'q, const N: usize> Query<'q, N> {
         Self::with_lists(query, allowed, &[])
     }
 
-    /// The same where some parameters are lists: one that is given again continues its list, as a comma does.
+    /// Reads parameters of which some are lists: one that is given again continues its list, as a comma does.
     pub fn with_lists(
         query: &'q str,
         allowed: &'static [&'static str; N],

@@ -82,7 +82,8 @@ pub enum Objection {
 impl Objection {
     fn of(error: &CertificateError) -> Self {
         match error {
-            CertificateError::UnknownIssuer => Objection::Issuer,
+            // An authority of the same name and another key is another one.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Objection::Issuer,
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => Objection::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Objection::Early,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

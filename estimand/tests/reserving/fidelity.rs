@@ -78,7 +78,9 @@ fn simulate(jobs: &[(usize, Job)]) -> (Vec<Option<Grant>>, Used) {
             .unzip();
         let setup = Setup { horizon: HORIZON, terms, predictor: Arc::new(Nothing::new(&terms)) };
         let outcome = replay(&setup, &own).unwrap();
-        *used = outcome.used;
+        // It begins with the first arrival.
+        *used = vec![0; own.first().map_or(0, |job| job.arrival as usize)];
+        used.extend(outcome.used);
         places.into_iter().zip(outcome.grants).for_each(|(place, grant)| grants[place] = grant);
     }
     (grants, used)

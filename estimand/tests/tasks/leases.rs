@@ -72,9 +72,10 @@ impl<'p> Running<'p> {
         for id in &self.ids {
             wait::until_ok(PATIENCE, &format!("{id} to run"), || {
                 let answer = self.plane.http.try_request("GET", &format!("/api/tasks/{id}"), &[], b"");
-                match answer.map(|answer| answer.json()) {
-                    Ok(task) if task["state"] == "RUNNING" => Ok(()),
-                    Ok(task) => Err(task.to_string()),
+                match answer {
+                    Ok(answer) if answer.status == 200 && answer.json()["state"] == "RUNNING" => Ok(()),
+                    // A request that stood still with the services may be answered 408.
+                    Ok(answer) => Err(answer.to_string()),
                     Err(error) => Err(error.to_string()),
                 }
             });

@@ -92,20 +92,17 @@ impl Reporter {
         let help = "Users that have a token or limits, or keep something";
         out.single("estimand_users", Kind::Gauge, help, all.len() as f64);
         all.truncate(SHOWN_USERS);
-        let families: [(&str, &str, fn(&Share) -> u64); 2] = [
-            ("estimand_share_used", "What a user has, of those who are nearest to a limit", |share| {
-                share.used
-            }),
-            ("estimand_share_limit", "What that user may have", |share| share.limit),
-        ];
-        for (family, help, amount) in families {
-            out.family(family, Kind::Gauge, help);
+        let mut family = |name: &str, help: &str, amount: fn(&Share) -> u64| {
+            out.family(name, Kind::Gauge, help);
             for UserShares { user, shares } in &all {
                 for (kind, share) in shares {
-                    out.sample(family, &[("user", user), ("kind", kind)], amount(share) as f64);
+                    out.sample(name, &[("user", user), ("kind", kind)], amount(share) as f64);
                 }
             }
-        }
+        };
+        let help = "What a user has, of those who are nearest to a limit";
+        family("estimand_share_used", help, |share| share.used);
+        family("estimand_share_limit", "What that user may have", |share| share.limit);
     }
 }
 

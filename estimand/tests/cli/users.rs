@@ -130,3 +130,25 @@ fn users_have_tasks_and_files_of_their_own() {
     let reader = place.token(&["reader", "--role", "read"]);
     place.refused(Some(&reader), &["tasks", "list"], 5);
 }
+
+#[test]
+fn operators_set_what_a_user_may_have() {
+    let place = Place::start();
+    let alice = place.token(&["alice", "--role", "user"]);
+    let alice = Some(alice.as_str());
+    let set = place.said(None, &["users", "set", "alice", "--tasks", "1", "--memory", "64MiB"]);
+    assert!(set.contains("tasks 1, memory 64.0 MiB"), "{set}");
+    let submit = ["tasks", "submit", "--nodes", "node=nowhere", "--", "/bin/true"];
+    place.said(alice, &submit);
+    let refused = place.refused(alice, &submit, 4);
+    assert!(refused.contains("`estimand users set alice --tasks 2`"), "{refused}");
+    let shown: Value =
+        serde_json::from_str(&place.said(alice, &["users", "show", "alice", "--json"])).unwrap();
+    assert_eq!(shown["shares"]["tasks"], serde_json::json!({ "used": 1, "limit": 1, "set": true }));
+    let listed = place.said(None, &["users"]);
+    assert!(listed.contains("alice  100%  tasks 1/1"), "{listed}");
+    place.refused(alice, &["users", "set", "alice", "--tasks", "5"], 5);
+    place.refused(None, &["users", "show", "nobody"], NOT_FOUND);
+    place.said(None, &["users", "set", "alice", "--tasks", "default"]);
+    place.said(alice, &submit);
+}

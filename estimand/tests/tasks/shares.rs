@@ -33,7 +33,7 @@ fn documents_of_one_user_take_their_share_and_no_more() {
         match alice.send_json("POST", "/api/tasks", &large) {
             answer if answer.status == 201 => kept += 1,
             answer => {
-                assert_eq!((answer.status, &answer.json()["type"]), (409, &json!("share-full")), "{answer}")
+                assert_eq!((answer.status, &answer.json()["type"]), (409, &json!("share-full")), "{answer}");
             }
         }
     }

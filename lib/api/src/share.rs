@@ -59,7 +59,7 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
     use ShareUnit::{Bytes, Highest, Number};
     [
         declared(Kind::Tasks, "tasks", "tasks", Number, "tasks that wait or run", "cancel some"),
-        declared(Kind::Memory, "memory", "memory", Bytes, "documents kept", "delete what is over"),
+        declared(Kind::Memory, "memory", "memory", Bytes, "documents kept", "cancel or delete some"),
         declared(Kind::Logs, "logs", "logs", Bytes, "logs of tasks kept", "delete tasks that are over"),
         declared(Kind::Priority, "priority", "priority", Highest, "priority of a task", "ask for less"),
         declared(
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((problem.status, &*problem.kind), (409, kind::SHARE_FULL));
         assert_eq!(
             problem.detail,
-            "documents kept: `alice` has 1MiB of at most 1MiB, and this would be 300 more; delete what is over, or an \
+            "documents kept: `alice` has 1MiB of at most 1MiB, and this would be 300 more; cancel or delete some, or an \
              operator gives more: `estimand users set alice --memory 2MiB`"
         );
         assert_eq!(ShareKind::Watches.busy("alice", 8, 8).status, 503);

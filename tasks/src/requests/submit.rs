@@ -22,7 +22,7 @@ use crate::writer::TasksState;
 
 pub struct Submission {
     pub document: Document,
-    /// Until it is decided on the document.
+    #[expect(dead_code, reason = "it counts the document until it is decided on it")]
     pub arriving: ArrivingDocument,
     /// By which the same submission is known when it is sent again.
     pub key: Option<String>,

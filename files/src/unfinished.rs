@@ -75,7 +75,9 @@ impl Unfinished {
             (false, true) => self.longest_idle(self.largest().as_ref()),
             (false, false) => None,
         };
-        Ok(surplus.inspect(|name| drop(self.parts.remove(name))).into_iter().collect())
+        let Some(surplus) = surplus else { return Ok(Vec::new()) };
+        self.parts.remove(&surplus);
+        Ok(vec![surplus])
     }
 
     /// One is not being sent any more, and its file stays if it is to be gone on with.

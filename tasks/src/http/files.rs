@@ -151,7 +151,7 @@ mod tests {
     fn the_node_of_an_attempt_gets_its_files_and_no_others() {
         let asked = request(&task(State::Running), 2, &agent("n1")).unwrap();
         assert_eq!((asked.node.as_str(), asked.user.unwrap().as_str()), ("n1", "alice"));
-        let read: Vec<&str> = asked.read.iter().map(FilePath::as_str).collect();
+        let read: Vec<&str> = asked.read.iter().map(|path| path.path().as_str()).collect();
         assert_eq!((read, asked.write.unwrap().as_str()), (vec!["a", "b/c"], "tasks/t"));
     }
 

@@ -84,8 +84,8 @@ pub async fn promise(
     )
 )]
 pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let known = ["after", "state", "limit", "waitMs", "gaps"];
-    let query = Query::with_lists(req.query_string(), &known, &["state"])?;
+    const KNOWN: [&str; 5] = ["after", "state", "limit", "waitMs", "gaps"];
+    let query = Query::with_lists(req.query_string(), &KNOWN, &["state"])?;
     let states = query.get("state").map(states).transpose()?;
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);

@@ -24,8 +24,11 @@ const SLOWLY: Duration = Duration::from_secs(4);
 /// Between two requests of one way: it would else take all processors by itself, as any client could.
 const BREATH: Duration = Duration::from_millis(5);
 
+/// The path and body of a request by its number.
+type Asked = fn(usize) -> (String, Value);
+
 /// The ways that are answered, with what they send.
-const ASKING: [(&str, fn(usize) -> (String, Value)); 7] = [
+const ASKING: [(&str, Asked); 7] = [
     ("documents", |_| {
         (
             "/api/tasks".to_owned(),
@@ -130,7 +133,7 @@ impl Attacks {
         self.count(way, is_refused);
     }
 
-    fn ask(&self, way: &'static str, asked: fn(usize) -> (String, Value), over: &AtomicBool) {
+    fn ask(&self, way: &'static str, asked: Asked, over: &AtomicBool) {
         for number in 0.. {
             if over.load(Ordering::Acquire) {
                 return;

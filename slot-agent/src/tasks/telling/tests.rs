@@ -38,7 +38,7 @@ fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
 
 fn gather(teller: &Teller) -> Batch {
     let mut batch = Batch { is_all: true, ..Batch::default() };
-    teller.add_to(&mut batch).unwrap();
+    teller.add_to(&mut batch, 7).unwrap();
     batch
 }
 

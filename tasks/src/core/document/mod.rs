@@ -174,7 +174,7 @@ impl Document {
             None => &[],
         };
         let volumes = self.volumes.iter().flat_map(|volume| [&volume.source, &volume.target]);
-        let inputs = self.inputs.iter().flat_map(|input| [input.file.as_str(), input.place.as_str()]);
+        let inputs = self.inputs.iter().flat_map(|input| [input.file.path().as_str(), input.place.as_str()]);
         let pairs = self.environment.iter().chain(&self.labels).flat_map(|(name, value)| [name, value]);
         let texts = argv.iter().chain(volumes).chain(pairs).chain(&self.secrets).map(String::as_str);
         let texts = texts.chain(inputs).chain(self.outputs.iter().map(OutputPattern::as_str));

@@ -123,7 +123,7 @@ fn files_have_places_in_the_tasks_folder() {
     };
     let document = files(json!(["a/b", { "file": "c", "as": "d" }]), json!("logs/*")).unwrap();
     let places: Vec<(&str, &str)> =
-        document.inputs.iter().map(|input| (input.file.as_str(), input.place.as_str())).collect();
+        document.inputs.iter().map(|input| (input.file.path().as_str(), input.place.as_str())).collect();
     assert_eq!(places, [("a/b", "a/b"), ("c", "d")]);
     assert_eq!(document.outputs[0].as_str(), "logs/*");
     let has = |inputs: Value, outputs: Value, part: &str| {

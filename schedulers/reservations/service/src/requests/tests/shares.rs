@@ -6,6 +6,7 @@ use estimand_api::share::{LimitChanges, Limits, ShareKind};
 use estimand_web::{Principal, Users};
 
 use super::*;
+use crate::change::Rejection;
 use crate::usage::{MAX_BYTES, MAX_UNITS};
 
 fn limited(kind: ShareKind, limit: Option<u64>) -> Scope {
@@ -19,7 +20,9 @@ fn limited(kind: ShareKind, limit: Option<u64>) -> Scope {
 }
 
 fn with_bytes(bytes: u64) -> Arc<Document> {
-    Arc::new(Document { bytes, ..document(1) })
+    let mut document = document(1);
+    document.bytes = bytes;
+    Arc::new(document)
 }
 
 impl World {

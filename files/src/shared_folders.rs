@@ -97,7 +97,7 @@ impl SharedFolders {
         shares
     }
 
-    /// SharedFolders a folder with these from now on, and with nobody else. Blocking.
+    /// Shares a folder with these from now on, and with nobody else. Blocking.
     pub fn share(&self, owner: &UserName, folder: &FilePath, readers: Readers) -> Result<(), ShareError> {
         let mut folders = self.folders();
         let mut next = folders.clone();
@@ -111,7 +111,7 @@ impl SharedFolders {
         Ok(())
     }
 
-    /// SharedFolders a folder no longer; false if it was not shared. Blocking.
+    /// Shares a folder no longer; false if it was not shared. Blocking.
     pub fn unshare(&self, owner: &UserName, folder: &FilePath) -> Result<bool, ShareError> {
         let mut folders = self.folders();
         let mut next = folders.clone();

@@ -16,7 +16,7 @@ on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_use
 type Check = fn(&Users<'_>);
 
 /// Every request about tasks and files that a user may make.
-const REQUESTS: [(&str, &str, Check); 21] = [
+const REQUESTS: [(&str, &str, Check); 24] = [
     ("post", "/api/tasks", a_new_task_is_its_submitters),
     ("get", "/api/tasks", a_list_of_tasks_has_their_own),
     ("get", "/api/tasks/{id}", |users| users.of_one_task("GET", "", 200, false)),
@@ -42,6 +42,9 @@ const REQUESTS: [(&str, &str, Check); 21] = [
     ("get", "/api/files/entry", |users| users.of_one_file("GET", "/entry", 200)),
     ("delete", "/api/files", |users| users.of_one_file("DELETE", "", 204)),
     ("get", "/api/files/upload", an_upload_is_its_senders),
+    ("put", "/api/files/shares", a_folder_is_its_owners_to_share),
+    ("get", "/api/files/shares", shared_folders_are_seen_by_those_who_are_named),
+    ("delete", "/api/files/shares", a_folder_is_its_owners_to_share),
     // Its messages are tried in `files/web_socket`.
     ("get", "/api/files/socket", |users| {
         wrong_field(&users.alice.files.get("/api/files/socket"), "Upgrade");
@@ -212,6 +215,45 @@ pub fn as_if_not_there(answer: &Response, name: &str, ask: impl Fn(&str) -> Resp
     let (given, expected) = (problem(answer, 404), problem(&ask(missing), 404));
     let detail = given["detail"].as_str().unwrap().replace(name, missing);
     assert_eq!((detail.as_str(), &given["type"]), (expected["detail"].as_str().unwrap(), &expected["type"]));
+}
+
+fn share(http: &Http, folder: &str, with: &str) -> Response {
+    http.send_json("PUT", "/api/files/shares", &json!({ "folder": folder, "with": [with] }))
+}
+
+fn a_folder_is_its_owners_to_share(Users { target, alice, bob }: &Users<'_>) {
+    let folder = target.name("shared");
+    alice.put(&format!("{folder}/file"), b"hers");
+    let place = format!("users/{}/{folder}", alice.name);
+    for named in [&folder, &place] {
+        as_if_not_there(&share(&bob.files, named, &bob.name), named, |missing| {
+            share(&bob.files, missing, &bob.name)
+        });
+    }
+    share(&alice.files, &folder, &bob.name).expect_status(200);
+    let unshare = |http: &Http, folder: &str| {
+        http.request("DELETE", &format!("/api/files/shares?folder={folder}"), &[], b"")
+    };
+    for named in [&folder, &place] {
+        as_if_not_there(&unshare(&bob.files, named), named, |missing| unshare(&bob.files, missing));
+    }
+    unshare(&alice.files, &folder).expect_status(204);
+    // An operator may do so for her.
+    share(&target.files, &place, &bob.name).expect_status(200);
+    unshare(&target.files, &place).expect_status(204);
+}
+
+fn shared_folders_are_seen_by_those_who_are_named(Users { target, alice, bob }: &Users<'_>) {
+    let folder = target.name("given");
+    alice.put(&format!("{folder}/file"), b"hers");
+    share(&alice.files, &folder, &target.name("carol")).expect_status(200);
+    let seen = |http: &Http, part: &str| {
+        let all = http.get("/api/files/shares").expect_status(200).json();
+        all[part].to_string().contains(&folder)
+    };
+    assert!(seen(&alice.files, "own") && !seen(&bob.files, "own") && !seen(&bob.files, "others"));
+    share(&alice.files, &folder, &bob.name).expect_status(200);
+    assert!(seen(&bob.files, "others") && !seen(&bob.files, "own"));
 }
 
 fn a_new_task_is_its_submitters(Users { target, alice, bob }: &Users<'_>) {

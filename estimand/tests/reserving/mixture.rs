@@ -23,8 +23,8 @@ const SEED: u64 = 31;
 const PACE: Duration = Duration::from_millis(250);
 /// Between two notes of a task.
 const BEAT_MILLIS: u64 = 100;
-/// A report that is under way when the services go is tried again as it was: how long ago a step was is so much too little.
-const STALE_MILLIS: u64 = 4_000;
+/// A report says how long ago a step was when it was gathered, and is on its way for less than so long.
+const STALE_MILLIS: u64 = 1_000;
 /// Notes the time at each beat until it has done so many, without a process for each. `$1` is what it does when it is asked to end.
 const NOTING: &str = r#"[ "$1" = listen ] || trap '' TERM
 mkfifo "$0/$ESTIMAND_TASK_ID.never" && exec 9<>"$0/$ESTIMAND_TASK_ID.never" >>"$0/$ESTIMAND_TASK_ID"

@@ -69,7 +69,7 @@ pub async fn share(
     Ok(HttpResponse::Ok().json(SharedFolder { folder, path, owner, readers }))
 }
 
-/// SharedFolders a folder with nobody any more.
+/// Shares a folder with nobody any more.
 ///
 /// A file that is being fetched is fetched to its end.
 #[utoipa::path(

@@ -48,11 +48,14 @@ pub async fn held(stop: &Stop, loading: impl Future<Output = ()>) {
     }
 }
 
+/// The content type of a stream of events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
 /// The response whose body is a stream of events. No cache keeps it, and no proxy gathers it.
 pub fn event_stream(events: impl Stream<Item = Bytes> + 'static) -> HttpResponse {
     use futures_util::StreamExt as _;
     HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
+        .insert_header((CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM)))
         .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .insert_header((BUFFERING.clone(), HeaderValue::from_static("no")))
         .streaming(Box::pin(events.map(Ok::<Bytes, Infallible>)))

@@ -17,6 +17,7 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::Method;
+use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use estimand_api::problem::Problem;
@@ -25,6 +26,7 @@ use futures_util::{FutureExt, Stream};
 
 use crate::admission::{Admission, Revocation};
 use crate::body;
+use crate::events::EVENT_STREAM;
 use crate::failure::Failure;
 use crate::live_shares;
 use crate::log_text::logged;
@@ -60,7 +62,8 @@ pub(crate) async fn until_revoked(
     }
 }
 
-/// The same response, whose body breaks off when the request would be refused: it must not look whole.
+/// The same response, whose body breaks off when the request would be refused: it must not look whole. A stream of events
+/// has no end that could be missed, and ends in good order.
 pub(crate) fn cut_off(
     admission: &dyn Admission,
     role: Role,
@@ -83,14 +86,16 @@ pub(crate) fn cut_off(
         Ok(share) => share,
         Err(problem) => return HttpResponse::from_error(Failure::from(problem)),
     };
+    let is_of_events = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == EVENT_STREAM);
     response.map_body(|_, body| {
         let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
-        BoxBody::new(RevocableBody { body, revocation, path, _share: share })
+        BoxBody::new(RevocableBody { body, is_of_events, revocation, path, _share: share })
     })
 }
 
 struct RevocableBody {
     body: BoxBody,
+    is_of_events: bool,
     revocation: Revocation,
     path: String,
     _share: Option<Permit>,
@@ -107,7 +112,8 @@ impl MessageBody for RevocableBody {
         if let Poll::Ready(problem) = self.revocation.poll_unpin(cx) {
             let (path, reason) = (logged(&self.path), &problem.detail);
             tracing::info!(%path, reason, "an answer breaks off, because it would be refused now");
-            return Poll::Ready(Some(Err(problem.detail.into())));
+            let end = (!self.is_of_events).then(|| Err(problem.detail.into()));
+            return Poll::Ready(end);
         }
         Pin::new(&mut self.body).poll_next(cx)
     }

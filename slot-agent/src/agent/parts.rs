@@ -59,7 +59,9 @@ impl Agent {
             let running = Arc::clone(&running_here);
             async move { running.keep(driver, &stop).await }
         });
-        let (running_here, tasks, options) = (Arc::clone(running), self.talk.clone(), options.clone());
+        let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
+        // A report says how long ago each step was: it is gathered anew for each attempt to send it.
+        let options = client::Options { attempts: 1, ..options.clone() };
         self.talk.spawn("agent-task-news", move |stop| {
             let driver = tasks.driver("agent-task-news", "telling the task service of the tasks here");
             let (running, service) = (Arc::clone(&running_here), ServiceClient::new(options.clone()));

@@ -70,7 +70,7 @@ fn a_users_task_waits_where_it_would_run_as_the_agent() {
     place.said(alice, &["tasks", "submit", "--id", "thief", "--", "/bin/cat", &token]);
     let shown = wait::until(PATIENCE, "a reason", || {
         let shown = place.said(alice, &["tasks", "show", "thief"]);
-        shown.contains("it fits on no node").then_some(shown)
+        shown.contains("`--run-as").then_some(shown)
     });
     // A narrow terminal breaks the lines anywhere.
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");

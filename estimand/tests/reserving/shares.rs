@@ -33,7 +33,7 @@ fn a_user_has_a_share_of_reservations_units_and_documents() {
         plane.user(name)
     });
     let reserve = |http: &Http, asked: &Value| http.send_json("POST", "/api/reservations", asked);
-    limit(&plane, "eve", &json!({ "reservations": 2, "units": 10, "memory": "1MiB" }));
+    limit(&plane, "eve", &json!({ "reservations": 2, "units": 10, "reservationBytes": "1MiB" }));
     let is_limited = || if share(&eve, "eve", "reservations").1 == 2 { Some(()) } else { None };
     wait::until(PATIENCE, "the limits to be heard of", is_limited);
 

@@ -16,6 +16,7 @@ pub enum ShareKind {
     Logs,
     Priority,
     Reservations,
+    ReservationBytes,
     Units,
     Files,
     FileBytes,
@@ -51,7 +52,7 @@ pub struct ShareDeclaration {
 }
 
 /// As many as there are kinds.
-pub const KINDS_OF_SHARE: usize = 13;
+pub const KINDS_OF_SHARE: usize = 14;
 
 /// All kinds, each at its own place.
 pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
@@ -59,7 +60,7 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
     use ShareUnit::{Bytes, Highest, Number};
     [
         declared(Kind::Tasks, "tasks", "tasks", Number, "tasks that wait or run", "cancel some"),
-        declared(Kind::Memory, "memory", "memory", Bytes, "documents kept", "cancel or delete some"),
+        declared(Kind::Memory, "memory", "memory", Bytes, "documents of tasks kept", "cancel or delete some"),
         declared(Kind::Logs, "logs", "logs", Bytes, "logs of tasks kept", "delete tasks that are over"),
         declared(Kind::Priority, "priority", "priority", Highest, "priority of a task", "ask for less"),
         declared(
@@ -68,6 +69,14 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
             "reservations",
             Number,
             "reservations open",
+            "cancel some",
+        ),
+        declared(
+            Kind::ReservationBytes,
+            "reservationBytes",
+            "reservation-bytes",
+            Bytes,
+            "documents of reservations kept",
             "cancel some",
         ),
         declared(Kind::Units, "units", "units", Number, "units promised", "cancel reservations"),
@@ -359,7 +368,7 @@ mod tests {
         assert_eq!((problem.status, &*problem.kind), (409, kind::SHARE_FULL));
         assert_eq!(
             problem.detail,
-            "documents kept: `alice` has 1MiB of at most 1MiB, and this would be 300 more; cancel or delete some, or an \
+            "documents of tasks kept: `alice` has 1MiB of at most 1MiB, and this would be 300 more; cancel or delete some, or an \
              operator gives more: `estimand users set alice --memory 2MiB`"
         );
         assert_eq!(ShareKind::Watches.busy("alice", 8, 8).status, 503);

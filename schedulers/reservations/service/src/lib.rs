@@ -303,12 +303,12 @@ impl ServedPart for ReservationService {
     fn report_shares(&self, report: &mut ShareReport) {
         report.bound(ShareKind::Reservations, MAX_OPEN);
         report.bound(ShareKind::Units, MAX_UNITS);
-        report.bound(ShareKind::Memory, MAX_BYTES);
+        report.bound(ShareKind::ReservationBytes, MAX_BYTES);
         self.shared().table(|table| {
             for (account, usage) in table.usages.all() {
                 report.add(account, ShareKind::Reservations, usage.open);
                 report.add(account, ShareKind::Units, usage.units);
-                report.add(account, ShareKind::Memory, usage.bytes);
+                report.add(account, ShareKind::ReservationBytes, usage.bytes);
             }
         });
     }

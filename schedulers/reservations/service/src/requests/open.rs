@@ -154,12 +154,12 @@ pub fn check_shares(
 pub fn room_for_bytes(table: &Table, scope: &Scope, account: &str, new: u64) -> Result<Vec<u64>, Rejection> {
     let usages = &table.usages;
     let used = usages.of(account).map_or(0, |usage| usage.bytes);
-    let limit = scope.limit(ShareKind::Memory, MAX_BYTES).unwrap_or(u64::MAX);
+    let limit = scope.limit(ShareKind::ReservationBytes, MAX_BYTES).unwrap_or(u64::MAX);
     let own = usages.oldest(account, excess(used, new, limit));
     // A new one must fit; those of before the limit may stay.
     let left = used - own.bytes;
     if left.saturating_add(new) > limit && own.bytes < new {
-        let full = scope.check_share(ShareKind::Memory, left, new, MAX_BYTES);
+        let full = scope.check_share(ShareKind::ReservationBytes, left, new, MAX_BYTES);
         full.map_err(|problem| Rejection::Share(Box::new(problem)))?;
     }
     let needed = excess(usages.bytes(), new, MAX_BYTES);

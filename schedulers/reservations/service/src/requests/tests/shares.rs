@@ -109,7 +109,7 @@ fn documents_that_are_kept_are_a_users_share_and_their_own_oldest_go() {
     let large = with_bytes(256 << 10);
     world.open("bob", &Scope::default(), &large, 1, 1).unwrap();
     world.refuse(1);
-    let eve = limited(ShareKind::Memory, None);
+    let eve = limited(ShareKind::ReservationBytes, None);
     let fair = MAX_BYTES / 8;
     // Again and again, kept though they are over: the oldest of her own make room.
     for number in 2..200 {
@@ -122,8 +122,8 @@ fn documents_that_are_kept_are_a_users_share_and_their_own_oldest_go() {
     // Open ones make no room.
     let open = (0..200).map_while(|_| world.open("eve", &eve, &large, 1, 1).ok()).count() as u64;
     assert_eq!(open, fair / (256 << 10));
-    is_full(world.open("eve", &eve, &large, 1, 1), ShareKind::Memory);
-    world.open("bob", &limited(ShareKind::Memory, None), &large, 1, 1).unwrap();
+    is_full(world.open("eve", &eve, &large, 1, 1), ShareKind::ReservationBytes);
+    world.open("bob", &limited(ShareKind::ReservationBytes, None), &large, 1, 1).unwrap();
 }
 
 #[test]
@@ -140,10 +140,10 @@ fn a_store_over_the_bounds_loads_and_refuses_only_what_is_new() {
     }
     assert_eq!(world.state.table().usages.bytes(), 2 * MAX_BYTES);
     // Each new one takes the place of two that are over: of hers, or of whoever has most.
-    world.open("eve", &limited(ShareKind::Memory, None), &large, 1, 1).unwrap();
+    world.open("eve", &limited(ShareKind::ReservationBytes, None), &large, 1, 1).unwrap();
     assert_eq!(world.state.table().usages.bytes(), 2 * MAX_BYTES - MAX_BYTES / 32);
     let small = with_bytes(MAX_BYTES / 64);
-    world.open("bob", &limited(ShareKind::Memory, None), &small, 1, 1).unwrap();
+    world.open("bob", &limited(ShareKind::ReservationBytes, None), &small, 1, 1).unwrap();
     assert_eq!(world.state.table().usages.bytes(), 2 * MAX_BYTES - MAX_BYTES / 32 - MAX_BYTES / 64);
     // Until there is nothing that is over.
     let operator = Scope::default();

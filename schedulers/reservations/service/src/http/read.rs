@@ -18,6 +18,8 @@ use crate::reservation::{Reservation, State};
 /// The most reservations on a page, and how many there are if nothing is said.
 const MAX_PAGE: u64 = 1_000;
 const PAGE: u64 = 100;
+/// A page ends with the reservation whose document makes it so long.
+const PAGE_BYTES: u64 = 1 << 20;
 
 /// Reservations, the newest first, in pages.
 #[utoipa::path(
@@ -28,7 +30,7 @@ const PAGE: u64 = 100;
         ("state" = Option<String>, Query, description = "Only those in these states, with commas between them, such as `PROMISED,ACTIVE`"),
         ("user" = Option<String>, Query, description = "Only those that this user pays"),
         ("before" = Option<String>, Query, description = "Only those that were made before this one: the `next` of the page before"),
-        ("limit" = Option<u64>, Query, description = "At most so many; 100 if absent, and never more than 1,000"),
+        ("limit" = Option<u64>, Query, description = "At most so many, and fewer where they are long; 100 if absent, and never more than 1,000"),
     ),
     responses(
         (status = 200, description = "A page of reservations", body = ReservationPage),
@@ -57,8 +59,14 @@ pub async fn list_reservations(
         let before = before.map_or(u64::MAX, |before| before.number);
         let mut found = table.newest(before).filter(|reservation| belongs(reservation));
         let limit = usize::try_from(limit).unwrap_or(1);
-        let reservations: Vec<ReservationRecord> =
-            found.by_ref().take(limit).map(|one| views::record(one)).collect();
+        let (mut reservations, mut bytes) = (Vec::<ReservationRecord>::new(), 0);
+        while reservations.len() < limit
+            && bytes < PAGE_BYTES
+            && let Some(reservation) = found.next()
+        {
+            bytes += reservation.document.bytes;
+            reservations.push(views::record(reservation));
+        }
         let next = found.next().and(reservations.last()).map(|last| last.id.clone());
         ReservationPage { reservations, next }
     })?;

@@ -40,7 +40,7 @@ def check_listeners(url: str, host: str, port: int) -> Listeners:
 
 
 def check_socket(url: str, path: str) -> Listeners:
-    """The socket in the file system, if it is of a trusted user; nothing if none is there, as the connection will show."""
+    """The socket in the file system, if it is of a trusted user; nothing if none is there, which connecting shows."""
     try:
         there = os.stat(path)
     except OSError:

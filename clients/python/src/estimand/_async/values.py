@@ -179,7 +179,8 @@ class AsyncValueCalls(AsyncCalls):
         timeout: float = 30.0,
     ) -> AsyncMirror:
         """Values as a mapping that stays current. Its `with` waits up to `timeout` seconds for the first ones."""
-        return AsyncMirror(self.watch(*names, node=node, nodes=nodes, where=where, field=field), Assembly(names), timeout)
+        watch = self.watch(*names, node=node, nodes=nodes, where=where, field=field)
+        return AsyncMirror(watch, Assembly(names), timeout)
 
     async def bindings(self) -> list[Binding]:
         """All bindings."""

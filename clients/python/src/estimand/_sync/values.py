@@ -180,7 +180,8 @@ class ValueCalls(Calls):
         timeout: float = 30.0,
     ) -> Mirror:
         """Values as a mapping that stays current. Its `with` waits up to `timeout` seconds for the first ones."""
-        return Mirror(self.watch(*names, node=node, nodes=nodes, where=where, field=field), Assembly(names), timeout)
+        watch = self.watch(*names, node=node, nodes=nodes, where=where, field=field)
+        return Mirror(watch, Assembly(names), timeout)
 
     def bindings(self) -> list[Binding]:
         """All bindings."""

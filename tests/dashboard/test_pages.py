@@ -64,7 +64,7 @@ class Pages(DashboardCase):
         self.fill_up()
         self.go("#/data/pages_load1", "pages_load1")
         self.page.see("fresh")
-        for place in ("#/tasks", "#/reservations", "#/users"):
+        for place in ("#/tasks", "#/users", "#/reservations"):
             self.page.go(place)
             self.page.see("needs a token.")
         self.assertEqual(self.page.findings(), [])

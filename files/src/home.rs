@@ -58,7 +58,7 @@ pub struct Home {
     folder: Option<String>,
     /// None: everything in it.
     right: Option<Right>,
-    /// Who sends and fetches, if it is a user.
+    /// The user who sends and fetches, if it is one.
     user: Option<User>,
 }
 

@@ -49,7 +49,7 @@ impl Holdings {
         self.by_user.get(user.unwrap_or_default())
     }
 
-    /// Those who have most come first.
+    /// Users who have most come first.
     pub fn largest(&self) -> Vec<&Holding> {
         let mut all: Vec<&Holding> = self.by_user.values().collect();
         all.sort_by_key(|holding| std::cmp::Reverse(holding.bytes));

@@ -39,9 +39,9 @@ pub struct RunSpec<'a> {
 /// The rights with which a run's directory is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DirRights {
-    /// Those of the agent, whose own folder it is.
+    /// The agent's, whose own folder it is.
     Agent,
-    /// Those of the run: somebody else chose the directory, and gets nowhere by it that the run cannot go.
+    /// The run's: somebody else chose the directory, and gets nowhere by it that the run cannot go.
     Run,
 }
 

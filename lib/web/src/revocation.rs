@@ -1,7 +1,7 @@
 //! A long-running request (an endless stream, a read that waits, a large body that comes or goes) ends when the caller's
 //! token is revoked or expires.
 //!
-//! What lasts takes a part of its user's share, too ([`live_shares`]).
+//! A response that lasts takes a part of its user's share, too ([`live_shares`]).
 //!
 //! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for, each
 //! stream and each large body listen to admission as long as they last. A change is cut off only while its body comes:

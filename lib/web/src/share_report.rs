@@ -1,4 +1,4 @@
-//! What users have of their shares: one answer, and one family of figures, for all services of a process.
+//! Shares as users have them: one answer, and one family of figures, for all services of a process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

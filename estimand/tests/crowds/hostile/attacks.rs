@@ -1,4 +1,4 @@
-//! What a hostile user does, all at once, with one token, until it is told to end. Each way counts how often it was let in and
+//! Attacks of a hostile user, all at once, with one token, until it is told to end. Each way counts how often it was let in and
 //! how often refused.
 
 use std::collections::BTreeMap;

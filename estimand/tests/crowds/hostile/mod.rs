@@ -25,7 +25,7 @@ use others::{Latencies, Others};
 const USERS: usize = 50;
 /// How long each of the four phases takes.
 const SPAN: Duration = Duration::from_secs(300);
-/// Of the services' process, at any time.
+/// The services' process has less, at any time.
 const MOST_MEMORY: u64 = 1 << 30;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The harmless load works and rests in turns within so long.
@@ -112,7 +112,7 @@ fn begin_lasting_task(site: &Site) -> String {
     id
 }
 
-/// What a phase was like.
+/// Figures of a phase.
 struct Phase {
     latencies: Latencies,
     processor_time: Duration,

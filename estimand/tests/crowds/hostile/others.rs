@@ -60,7 +60,7 @@ impl Others {
         Others { clients: (0..count).map(|number| site.user(number)).collect(), tasks: Mutex::default() }
     }
 
-    /// All of them ask in turns, for so long.
+    /// The users ask in turns, for so long.
     pub fn ask_for(&self, _site: &Site, span: Duration) -> Latencies {
         let end = Instant::now() + span;
         let lane = |lane: usize| {

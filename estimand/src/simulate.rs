@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use estimand_cli::output::failure::Failure;
+use estimand_placement::policy::Policy;
 use estimand_simulate::trace::Trace;
 use estimand_simulate::{Entry, Load, Study, Summary, nodes_of, table};
-use estimand_tasks::core::policy::Policy;
 use serde_json::json;
 
 use crate::cli::simulate::{SimulateArgs, SimulateCommand};

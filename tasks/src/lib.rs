@@ -1,9 +1,9 @@
 //! Tasks: pieces of work that are done once, on the node that the facts say is best.
 //!
 //! The service keeps the tasks, places them, has the manager tell each node's agent what belongs there, and takes the
-//! agents' news. `core` is pure: what a task is, through which states it goes, and where it is placed; a simulator calls
-//! the same functions. Around it: `writer` and `requests` (one change after the other, each stored and then shown), `plan`
-//! (ledger and queue, as they follow from tasks and nodes), `background`, `storage`, and `http` (the handlers).
+//! agents' news. Through which states a task goes and where it is placed is decided in `estimand_placement`, which is pure;
+//! a simulator calls the same functions. Around it: `writer` and `requests` (one change after the other, each stored and
+//! then shown), `background`, `storage`, and `http` (the handlers).
 //!
 //! Invariants: a submission that was acknowledged is stored; a placement is stored before anybody is told of it; a task is
 //! placed again only after its attempt has ended or its lease on a silent node is over; a line of a log is stored once.
@@ -20,8 +20,6 @@ mod images;
 mod log;
 mod metrics;
 mod open_lines;
-mod plan;
-mod plan_units;
 mod pressures;
 mod publishing;
 mod requests;

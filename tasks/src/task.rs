@@ -7,10 +7,9 @@ use std::time::Duration;
 use estimand_api::duration::Span;
 use estimand_api::image::TaskImage;
 use estimand_api::promise::PromiseEnd;
-use estimand_api::resources::PLACES;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
-use estimand_capacity::{Amounts, Ledger, Resource};
+use estimand_capacity::{Ledger, Resource};
 use serde::{Deserialize, Serialize};
 
 use crate::core::Millis;
@@ -22,6 +21,7 @@ use crate::core::queue::TaskNumber;
 use crate::core::request::Request;
 use crate::core::retries::OnLoss;
 use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
+use crate::core::task::TaskView;
 use crate::core::usage::Term;
 
 /// By these a task of an array knows which one it is, and of how many.
@@ -187,7 +187,7 @@ impl Task {
 
     /// The node on which something of it may be.
     pub fn placed_on(&self) -> Option<&str> {
-        self.progress.node.as_deref().filter(|_| self.state().is_placed())
+        self.progress.placed_on()
     }
 
     /// Everything of it that its node is told; none if it belongs on none.
@@ -245,20 +245,27 @@ impl Task {
         Some(Term::new(promise, nodes, image.is_some(), user.is_some()))
     }
 
-    /// The request that it makes to a node.
-    pub fn request(&self, ledger: &mut Ledger) -> Request {
+    /// The task as the plan sees it.
+    pub fn view(&self) -> TaskView<'_> {
         let Document { resources, nodes, policy, secrets, inputs, image, user, .. } = &*self.document;
-        let request = Request::new(ledger, with_place(resources), nodes.clone(), *policy);
-        let has_given_things = !secrets.is_empty() || !inputs.is_empty();
-        request.with_bound_labels(has_given_things).with_image(image.is_some()).with_user(user.is_some())
+        TaskView {
+            number: self.number,
+            submitted_at: millis(self.submitted_at),
+            priority: self.document.priority,
+            promise: self.document.promise.as_deref(),
+            amounts: resources,
+            nodes,
+            policy: *policy,
+            needs_bound_labels: !secrets.is_empty() || !inputs.is_empty(),
+            has_image: image.is_some(),
+            has_user: user.is_some(),
+            progress: &self.progress,
+        }
     }
-}
 
-/// The amounts of a document, and its place among the tasks of a node.
-pub fn with_place(amounts: &Amounts) -> Amounts {
-    match Resource::parse(PLACES) {
-        Ok(places) if amounts.get(&places) == 0 => amounts.clone().with(places, 1),
-        _ => amounts.clone(),
+    /// The request that it makes to a node, counted by itself.
+    pub fn request(&self) -> Request {
+        self.view().request(&mut Ledger::default())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use estimand_tasks::core::policy::Policy;
+use estimand_placement::policy::Policy;
 
 use super::simulate_reservations::ReservationsArgs;
 

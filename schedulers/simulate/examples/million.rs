@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use estimand_placement::policy::Policy;
 use estimand_simulate::{Load, Study, nodes_of, table};
-use estimand_tasks::core::policy::Policy;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for policy in [Policy::Estimated, Policy::LeastPressure, Policy::Queue] {

@@ -1,6 +1,6 @@
 //! Draws that are the same on every machine and in every version.
 
-use estimand_tasks::core::policy::mix;
+use estimand_placement::policy::mix;
 
 pub(crate) struct Chance(u64);
 

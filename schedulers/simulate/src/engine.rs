@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BinaryHeap};
 use estimand_api::labels::LabelMap;
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, LedgerError, LoanId, NodeId};
-use estimand_tasks::core::Millis;
-use estimand_tasks::core::cluster::Cluster;
-use estimand_tasks::core::decision::{Decision, Why};
-use estimand_tasks::core::fit::misfit;
-use estimand_tasks::core::planner::place_waiting;
-use estimand_tasks::core::policy::Policy;
-use estimand_tasks::core::pressure::Pressure;
-use estimand_tasks::core::queue::{Queue, TaskNumber};
-use estimand_tasks::core::request::{Request, RequestKey};
-use estimand_tasks::core::retries::Ending;
-use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State};
+use estimand_placement::Millis;
+use estimand_placement::cluster::Cluster;
+use estimand_placement::decision::{Decision, Why};
+use estimand_placement::fit::misfit;
+use estimand_placement::planner::place_waiting;
+use estimand_placement::policy::Policy;
+use estimand_placement::pressure::Pressure;
+use estimand_placement::queue::{Queue, TaskNumber};
+use estimand_placement::request::{Request, RequestKey};
+use estimand_placement::retries::Ending;
+use estimand_placement::state::{Actor, Event, Progress, Refused, Rules, State};
 
 use crate::log::Entry;
 use crate::node::SimulatedNode;
@@ -224,7 +224,7 @@ impl Simulation<'_> {
     }
 
     fn start(&mut self, now: Millis, decision: Decision) -> Result<(), SimulationError> {
-        let Decision { task, node, loan, cpu, why } = decision;
+        let Decision { task, node, loan, cpu, why, .. } = decision;
         let attempt = self.outcome.states[task.0 as usize].attempt + 1;
         let name = why.chosen.node.to_string();
         self.apply(now, task, Event::Place { attempt, node: name.clone() }, Actor::Scheduler, Some(why))?;

@@ -1,5 +1,5 @@
 //! Placement under a virtual clock: the policies, the queue, the machine of states and the ledger are those of
-//! `estimand-tasks` and `estimand-capacity`, called as a service calls them; only time and nodes are made up.
+//! `estimand-placement` and `estimand-capacity`, called as a service calls them; only time and nodes are made up.
 //!
 //! The same input and seed give the same events. What happens is written as one log of events, which can be replayed.
 

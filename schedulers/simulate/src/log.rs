@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use estimand_tasks::core::Millis;
-use estimand_tasks::core::decision::Why;
-use estimand_tasks::core::queue::TaskNumber;
-use estimand_tasks::core::state::{Progress, Rules, Transition};
+use estimand_placement::Millis;
+use estimand_placement::decision::Why;
+use estimand_placement::queue::TaskNumber;
+use estimand_placement::state::{Progress, Rules, Transition};
 use serde::{Deserialize, Serialize};
 
 use crate::trace::TraceTask;

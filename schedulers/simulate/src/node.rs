@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use estimand_tasks::core::Millis;
-use estimand_tasks::core::queue::TaskNumber;
+use estimand_placement::Millis;
+use estimand_placement::queue::TaskNumber;
 
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedNode {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use estimand_tasks::core::Millis;
+use estimand_placement::Millis;
 use serde::Serialize;
 
 use crate::engine::Outcome;

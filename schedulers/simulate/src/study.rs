@@ -1,8 +1,8 @@
 //! A study: the same load or trace under several policies.
 
 use estimand_capacity::{Amounts, Resource};
-use estimand_tasks::core::Millis;
-use estimand_tasks::core::policy::Policy;
+use estimand_placement::Millis;
+use estimand_placement::policy::Policy;
 
 use crate::chance::Chance;
 use crate::engine::{Outcome, Setup, SimulationError, simulate};

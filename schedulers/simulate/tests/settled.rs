@@ -2,11 +2,11 @@
 //! Its story is drawn first, and the events of the task follow from that; so the truth does not come from what is tested.
 #![allow(clippy::unwrap_used)]
 
+use estimand_placement::Millis;
+use estimand_placement::retries::{Ending, OnLoss, Retries};
+use estimand_placement::state::{Actor, Event, Progress, Rules, State};
+use estimand_placement::usage::{Tally, Term, Usage};
 use estimand_reservations::{Delivery, EarlyEnd, Money, Settlement, fee};
-use estimand_tasks::core::Millis;
-use estimand_tasks::core::retries::{Ending, OnLoss, Retries};
-use estimand_tasks::core::state::{Actor, Event, Progress, Rules, State};
-use estimand_tasks::core::usage::{Tally, Term, Usage};
 use proptest::prelude::*;
 
 const FROM: Millis = 1_000_000;

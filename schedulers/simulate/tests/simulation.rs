@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use estimand_capacity::{Amounts, Resource};
+use estimand_placement::policy::Policy;
+use estimand_placement::queue::TaskNumber;
+use estimand_placement::state::{Event, Rules, State};
 use estimand_simulate::trace::{Loss, Trace, TraceTask};
 use estimand_simulate::{Entry, Load, Outcome, Setup, Study, Summary, nodes_of, replay, simulate};
-use estimand_tasks::core::policy::Policy;
-use estimand_tasks::core::queue::TaskNumber;
-use estimand_tasks::core::state::{Event, Rules, State};
 
 fn setup(nodes: usize, processors: u64, policy: Policy) -> Setup {
     Setup { nodes: nodes_of(nodes, processors, None), policy, facts_every: 5_000, seed: 3 }

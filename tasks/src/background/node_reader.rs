@@ -10,9 +10,9 @@ use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 
 use super::{ANSWER_WITHIN, peers};
+use crate::core::plan::offers;
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
-use crate::plan::offers;
 use crate::requests::{Attempt, NodeOffers, NodeStandings};
 use crate::shared::{Peers, Shared};
 use crate::silences::{self, Look, Station};

@@ -1,7 +1,7 @@
 //! The planner: follows the tasks and the nodes with a plan, and has the decisions stored. It works beside the writer, so
 //! that nobody who submits, cancels or reads waits for a policy; the writer checks each decision again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use estimand_runtime::{Next, Work};
 use tokio::time::Instant;
 
 use crate::core::Millis;
+use crate::core::plan::{Placing, Plan};
 use crate::core::queue::TaskNumber;
-use crate::plan::{Placing, Plan};
 use crate::requests::{MakeRoom, PassTime, Placement, Placements};
 use crate::shared::{Changed, Shared};
 use crate::task::millis;
@@ -45,14 +45,15 @@ impl PlannerLoop {
         if is_new {
             self.shared.table(|table| {
                 self.plan.follow_promises(&table.promises, now / 1000);
-                table.all().for_each(|task| self.plan.follow(task.number, Some(task), now));
+                table.all().for_each(|task| self.plan.follow(task.number, Some(&task.view()), now));
             });
         } else {
-            let rested = self.plan.take_rested(now);
+            let again = self.plan.take_uncounted().into_iter().chain(self.plan.take_rested(now));
+            let numbers: BTreeSet<TaskNumber> = tasks.into_iter().chain(again).collect();
             self.shared.table(|table| {
                 self.plan.follow_promises(&table.promises, now / 1000);
-                for number in tasks.into_iter().chain(rested) {
-                    self.plan.follow(number, table.get(number).map(|task| &**task), now);
+                for number in numbers {
+                    self.plan.follow(number, table.get(number).map(|task| task.view()).as_ref(), now);
                 }
             });
         }
@@ -110,7 +111,9 @@ impl Work for PlannerLoop {
         self.follow(&nodes, now);
         let displaced = self.plan.displace();
         let shared = Arc::clone(&self.shared);
-        let placings = self.plan.decide(now, |number| shared.table(|table| table.get(number).cloned()));
+        let attempt_of =
+            |number| shared.table(|table| table.get(number).map_or(0, |task| task.progress.attempt));
+        let placings = self.plan.decide(now, attempt_of);
         self.shared.plan.store(Some(Arc::new(self.plan.outline(&placings))));
         self.shared.plan_ready.ready();
         if !displaced.is_empty() {

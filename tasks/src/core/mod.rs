@@ -1,26 +1,5 @@
-//! The core: values and functions of values. The time comes in as milliseconds of one clock, a seed wherever something is
-//! left to chance.
+//! The core: what decides is in `estimand_placement`, and here is the document of a task.
 
-pub mod cluster;
-pub mod decision;
-pub mod dependency;
+pub use estimand_placement::*;
+
 pub mod document;
-pub mod fit;
-pub mod kept;
-pub mod obstacle;
-pub mod outline;
-pub mod planner;
-pub mod policy;
-pub mod pressure;
-pub mod promise;
-pub mod promises;
-pub mod queue;
-mod replanning;
-pub mod request;
-pub mod retries;
-pub mod state;
-mod stopping;
-pub mod usage;
-
-/// Milliseconds of the one clock.
-pub type Millis = u64;

@@ -16,7 +16,6 @@ use crate::core::obstacle::{Obstacle, obstacle};
 use crate::core::promise::Promise;
 use crate::core::queue::{TaskNumber, rank};
 use crate::core::state::State;
-use crate::plan::request_of;
 use crate::scope::Scope;
 use crate::shared::Shared;
 use crate::silences::Silence;
@@ -121,7 +120,7 @@ pub fn waits(task: &Task, shared: &Shared, scope: &Scope) -> Option<String> {
     }
     let Some(plan) = shared.plan.load_full() else { return Some("the nodes are not known yet".to_owned()) };
     let rank = rank(task.number, millis(task.submitted_at), task.document.priority);
-    let obstacle = obstacle(&plan, &request_of(task), rank);
+    let obstacle = obstacle(&plan, &task.request(), rank);
     let now = millis(shared.clock.now_micros());
     let pause = task.progress.not_before.filter(|not_before| *not_before > now);
     Some(match (obstacle, pause) {
@@ -179,5 +178,5 @@ pub fn never_fits(task: &Task, shared: &Shared) -> Option<String> {
         return None;
     }
     let plan = shared.plan.load_full()?;
-    misfit(&plan.cluster, &request_of(task)).map(|misfit| format!("it waits: it {misfit}"))
+    misfit(&plan.cluster, &task.request()).map(|misfit| format!("it waits: it {misfit}"))
 }

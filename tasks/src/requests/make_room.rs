@@ -4,20 +4,11 @@ use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::Rejection;
-use crate::core::queue::TaskNumber;
+use crate::core::plan::Displacement;
 use crate::core::state::{Actor, Event};
 use crate::writer::TasksState;
 
 pub struct MakeRoom(pub Vec<Displacement>);
-
-/// An attempt that has to leave.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Displacement {
-    pub task: TaskNumber,
-    pub attempt: u32,
-    /// The promise that needs its capacity.
-    pub promise: String,
-}
 
 impl Request<TasksState> for MakeRoom {
     type Reply = ();

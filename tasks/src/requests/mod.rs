@@ -16,7 +16,7 @@ mod submit;
 pub use cancel::Cancel;
 pub use delete::{Delete, ShortenLog};
 pub use images::{Publish, Unpublish};
-pub use make_room::{Displacement, MakeRoom};
+pub use make_room::MakeRoom;
 pub use news::News;
 pub use placement::{Placement, Placements};
 pub use promises::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use estimand_api::task_event::TaskEvent;
 use estimand_capacity::Amounts;
-use estimand_tasks::core::Millis;
+use estimand_placement::Millis;
 use serde_json::Value;
 
 use super::TraceTask;

@@ -2,7 +2,7 @@
 //! (`swf`), or from JSON lines (`lines`), which may be the events of a task service (`events`).
 
 use estimand_capacity::Amounts;
-use estimand_tasks::core::Millis;
+use estimand_placement::Millis;
 use serde::{Deserialize, Serialize};
 
 mod events;

@@ -4,8 +4,7 @@
 //! A node that is lost keeps what is placed on it, and takes nothing new: its tasks hold their capacity until they are
 //! over, placed elsewhere, or the node is back.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use estimand_api::labels::{LabelMap, LabelSource, NODE_LABEL};
@@ -15,18 +14,19 @@ use estimand_api::resources::PLACES;
 use estimand_api::task::{CHECKPOINT_GRACE, CONTAINERS_LABEL, STOP_GRACE};
 use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standing};
 
-use crate::core::Millis;
-use crate::core::cluster::{CPU, Cluster};
-use crate::core::decision::{Decision, Why};
-use crate::core::outline::PlanOutline;
-use crate::core::planner::{place_waiting, value};
-use crate::core::pressure::Pressure;
-use crate::core::promise::Offer;
-use crate::core::queue::{Queue, TaskNumber};
-use crate::core::request::Request;
-use crate::core::state::State;
-use crate::plan_units::{Beginning, UnitKey, Units};
-use crate::task::{Task, millis};
+use crate::Millis;
+use crate::cluster::{CPU, Cluster};
+use crate::decision::{Decision, Why};
+use crate::outline::PlanOutline;
+use crate::planner::{place_waiting, value};
+use crate::pressure::Pressure;
+use crate::promise::Offer;
+use crate::queue::{Queue, TaskNumber};
+use crate::request::Request;
+use crate::state::State;
+use crate::task::TaskView;
+pub use crate::units::Displacement;
+use crate::units::{Beginning, UnitKey, Units};
 
 /// How many tasks a node takes at once, if its label `tasks` does not say otherwise.
 const PLACES_OF_NODE: u64 = 256;
@@ -46,7 +46,7 @@ pub struct Plan {
     /// Tasks that wait for the end of a pause.
     pausing: BTreeSet<(Millis, TaskNumber)>,
     /// Placed tasks that the ledger could not count, because their node was not known.
-    uncounted: BTreeMap<TaskNumber, Task>,
+    uncounted: BTreeSet<TaskNumber>,
 }
 
 /// A task that has a node.
@@ -87,7 +87,7 @@ impl Default for Plan {
             loans: HashMap::new(),
             guests: BTreeSet::new(),
             pausing: BTreeSet::new(),
-            uncounted: BTreeMap::new(),
+            uncounted: BTreeSet::new(),
         }
     }
 }
@@ -123,9 +123,6 @@ impl Plan {
                 }
             }
         }
-        for task in std::mem::take(&mut self.uncounted).into_values() {
-            self.count(&task);
-        }
         for node in nodes {
             let name = node.node_name.as_str();
             let wanted = standing(node);
@@ -151,12 +148,12 @@ impl Plan {
     }
 
     /// Follows a task to where it is now; none: it was deleted.
-    pub fn follow(&mut self, number: TaskNumber, task: Option<&Task>, now: Millis) {
+    pub fn follow(&mut self, number: TaskNumber, task: Option<&TaskView<'_>>, now: Millis) {
         let placed = task.filter(|task| task.placed_on().is_some());
         if let Some(known) = self.placed.get_mut(&number) {
             match placed {
                 Some(task) if task.progress.attempt == known.attempt => {
-                    if !known.started && has_started(task) {
+                    if !known.started && task.has_started() {
                         known.started = true;
                         let (node, weight) = (known.node, known.weight);
                         if let Some(view) = self.cluster.node_mut(node) {
@@ -177,13 +174,13 @@ impl Plan {
         self.uncounted.remove(&number);
         match (task, placed) {
             (_, Some(task)) => self.count(task),
-            (Some(task), None) if task.state() == State::Queued => self.wait(task, now),
+            (Some(task), None) if task.progress.state == State::Queued => self.wait(task, now),
             _ => {}
         }
     }
 
     /// Puts it into the queue, after its pause if it has one, and not while it waits for other tasks.
-    fn wait(&mut self, task: &Task, now: Millis) {
+    fn wait(&mut self, task: &TaskView<'_>, now: Millis) {
         if !task.progress.awaits.is_empty() {
             return;
         }
@@ -191,11 +188,10 @@ impl Plan {
             Some(not_before) => drop(self.pausing.insert((not_before, task.number))),
             None => {
                 let request = task.request(&mut self.cluster.ledger);
-                match &task.document.promise {
+                match task.promise {
                     Some(promise) => self.units.wait(task, promise, request),
                     None => {
-                        let submitted_at = millis(task.submitted_at);
-                        self.queue.push(task.number, submitted_at, task.document.priority, &request);
+                        self.queue.push(task.number, task.submitted_at, task.priority, &request);
                     }
                 }
             }
@@ -208,24 +204,30 @@ impl Plan {
         std::mem::replace(&mut self.pausing, later).into_iter().map(|(_, number)| number).collect()
     }
 
+    /// The placed tasks that are to be followed anew, since their nodes may be known now.
+    pub fn take_uncounted(&mut self) -> BTreeSet<TaskNumber> {
+        std::mem::take(&mut self.uncounted)
+    }
+
     /// When the next pause is over.
     pub fn next_rested(&self) -> Option<Millis> {
         self.pausing.first().map(|(at, _)| *at)
     }
 
     /// Has the ledger count a task that is placed already.
-    fn count(&mut self, task: &Task) {
+    fn count(&mut self, task: &TaskView<'_>) {
         let counted = self.try_count(task);
         if counted.is_none() {
-            self.uncounted.insert(task.number, task.clone());
+            self.uncounted.insert(task.number);
         }
     }
 
-    fn try_count(&mut self, task: &Task) -> Option<()> {
+    fn try_count(&mut self, task: &TaskView<'_>) -> Option<()> {
         let name = task.placed_on()?;
         let node = self.cluster.ledger.node(name)?;
         let Request { shape, weight, .. } = task.request(&mut self.cluster.ledger);
-        let (promise, priority) = (task.document.promise.clone(), task.document.priority);
+        let promise = task.promise.map(str::to_owned);
+        let priority = task.priority;
         let unit = promise
             .as_ref()
             .and_then(|promise| self.units.occupy(&mut self.cluster, promise, node, task.number));
@@ -244,12 +246,13 @@ impl Plan {
                 Hold::Loan(loan)
             }
         };
-        let (attempt, started) = (task.progress.attempt, has_started(task));
+        let attempt = task.progress.attempt;
+        let started = task.has_started();
         if let Some(view) = self.cluster.node_mut(node) {
             view.place(weight);
             if started {
                 // Whenever that was: the facts have it.
-                view.start(millis(task.submitted_at), weight);
+                view.start(task.submitted_at, weight);
             }
         }
         let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started };
@@ -273,42 +276,35 @@ impl Plan {
         }
     }
 
-    /// Decides where the tasks that wait go; `task_of` gives each as it is stored.
-    pub fn decide(&mut self, now: Millis, task_of: impl Fn(TaskNumber) -> Option<Arc<Task>>) -> Vec<Placing> {
+    /// Decides where the tasks that wait go; `attempt_of` gives the last attempt of each.
+    pub fn decide(&mut self, now: Millis, attempt_of: impl Fn(TaskNumber) -> u32) -> Vec<Placing> {
         let mut placings = Vec::new();
-        for Beginning { task, node, weight, unit, why } in self.begin() {
+        for beginning in self.begin() {
+            let Beginning { task, node, promise, request, priority, unit, why } = beginning;
+            let Request { shape, weight, .. } = request;
             if let Some(view) = self.cluster.node_mut(node) {
                 view.place(weight);
             }
-            placings.extend(self.placing(task, node, Hold::Unit(unit), weight, why, &task_of));
+            let attempt = attempt_of(task) + 1;
+            let (hold, promise) = (Hold::Unit(unit), Some(promise));
+            let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started: false };
+            placings.extend(self.placing(task, placed, why));
         }
-        for Decision { task, node, loan, cpu, why } in
-            place_waiting(&mut self.cluster, &mut self.queue, now, now)
-        {
+        for decision in place_waiting(&mut self.cluster, &mut self.queue, now, now) {
+            let Decision { task, node, loan, priority, shape, cpu: weight, why } = decision;
             self.loans.insert(loan, task);
-            placings.extend(self.placing(task, node, Hold::Loan(loan), cpu, why, &task_of));
+            let attempt = attempt_of(task) + 1;
+            let hold = Hold::Loan(loan);
+            let placed =
+                Placed { attempt, node, hold, shape, priority, promise: None, weight, started: false };
+            placings.extend(self.placing(task, placed, why));
         }
         placings
     }
 
-    fn placing(
-        &mut self,
-        task: TaskNumber,
-        node: NodeId,
-        hold: Hold,
-        weight: u64,
-        why: Why,
-        task_of: &impl Fn(TaskNumber) -> Option<Arc<Task>>,
-    ) -> Option<Placing> {
-        let stored = task_of(task);
-        let attempt = stored.as_ref().map_or(0, |task| task.progress.attempt + 1);
-        let (promise, priority) =
-            stored.as_ref().map_or((None, 0), |task| (task.document.promise.clone(), task.document.priority));
-        let shape = stored.map(|task| task.request(&mut self.cluster.ledger).shape);
-        let shape = shape.unwrap_or_else(|| self.cluster.ledger.shape(&Amounts::default()));
-        let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started: false };
+    fn placing(&mut self, task: TaskNumber, placed: Placed, why: Why) -> Option<Placing> {
+        let node = self.cluster.node(placed.node)?.name.to_string();
         self.placed.insert(task, placed);
-        let node = self.cluster.node(node)?.name.to_string();
         Some(Placing { task, node, why })
     }
 
@@ -322,11 +318,6 @@ impl Plan {
     pub fn withdraw(&mut self, number: TaskNumber, now: Millis) {
         self.leave(number, now);
     }
-}
-
-fn has_started(task: &Task) -> bool {
-    let progress = &task.progress;
-    progress.before_loss.unwrap_or(progress.state) >= State::Running
 }
 
 /// The labels of a node that it cannot say otherwise.
@@ -367,11 +358,6 @@ pub fn capacity(node: &Node) -> Amounts {
     // The machine says more than somebody who labels it.
     let all = own[..1].iter().copied().chain(counts).chain(own[1..].iter().copied());
     all.filter_map(|(name, amount): (&str, u64)| Some((Resource::parse(name).ok()?, amount))).collect()
-}
-
-/// A ledger to count a request's amounts with, when none is at hand.
-pub fn request_of(task: &Task) -> Request {
-    task.request(&mut Ledger::default())
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseSt
 use estimand_capacity::{Amounts, Resource, Standing, Tick, Window};
 
 use super::Millis;
+use super::request::with_place;
 use super::usage::Tally;
-use crate::task::with_place;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {

@@ -3,15 +3,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use estimand_api::promise::{PromiseRequest, PromiseState};
 use estimand_capacity::{Standing, Tick, Window};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::promise::{Promise, PromiseChange};
-use crate::core::promises::Promises;
-use crate::core::usage::Tally;
+use crate::promise::{Promise, PromiseChange};
+use crate::promises::Promises;
+use crate::usage::Tally;
 
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 const NOW: Tick = 1_000;

@@ -29,6 +29,14 @@ pub struct Request {
     pub has_user: bool,
 }
 
+/// The amounts of a document, and its place among the tasks of a node.
+pub fn with_place(amounts: &Amounts) -> Amounts {
+    match Resource::parse(PLACES) {
+        Ok(places) if amounts.get(&places) == 0 => amounts.clone().with(places, 1),
+        _ => amounts.clone(),
+    }
+}
+
 /// Equal for requests that fit or wait alike.
 pub type RequestKey = (Shape, String, Policy, [bool; 3]);
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use estimand_tasks::core::obstacle::{Obstacle, obstacle};
-use estimand_tasks::core::outline::PlanOutline;
-use estimand_tasks::core::planner::PATIENCE;
-use estimand_tasks::core::queue::rank;
+use estimand_placement::obstacle::{Obstacle, obstacle};
+use estimand_placement::outline::PlanOutline;
+use estimand_placement::planner::PATIENCE;
+use estimand_placement::queue::rank;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_capacity::{LoanId, NodeId};
+use estimand_capacity::{LoanId, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 
 use super::policy::{Policy, Score};
@@ -18,6 +18,8 @@ pub struct Decision {
     pub node: NodeId,
     /// Its part of the ledger.
     pub loan: LoanId,
+    pub priority: i32,
+    pub shape: Shape,
     /// The processor time in thousandths that it is expected to take there.
     pub cpu: u64,
     pub why: Why,

@@ -173,7 +173,15 @@ fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choi
     if let Some(view) = cluster.node_mut(node) {
         view.place(request.weight);
     }
-    Decision { task: waiting.task, node, loan, cpu: request.weight, why }
+    Decision {
+        task: waiting.task,
+        node,
+        loan,
+        priority: waiting.priority,
+        shape: request.shape.clone(),
+        cpu: request.weight,
+        why,
+    }
 }
 
 /// The worth of a task to the ledger. More priority is worth more; it is never less than nothing.

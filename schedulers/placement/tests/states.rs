@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use estimand_tasks::core::dependency::{Awaited, On};
-use estimand_tasks::core::queue::TaskNumber;
-use estimand_tasks::core::retries::{Ending, OnLoss, Retries};
-use estimand_tasks::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause};
+use estimand_placement::dependency::{Awaited, On};
+use estimand_placement::queue::TaskNumber;
+use estimand_placement::retries::{Ending, OnLoss, Retries};
+use estimand_placement::state::{Actor, Event, Progress, Refused, Rules, State, StopCause};
 use proptest::prelude::*;
 
 fn rules(retries: u32, on_loss: OnLoss) -> Rules {

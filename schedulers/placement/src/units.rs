@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use estimand_capacity::{Claim, NodeId, PromiseId, Shape, Stage, Tick, Window};
 
-use crate::core::Millis;
-use crate::core::cluster::Cluster;
-use crate::core::decision::{Alternative, Why};
-use crate::core::planner::value;
-use crate::core::policy::{POLICY_VERSION, Policy, Score};
-use crate::core::promise::Promise;
-use crate::core::promises::Promises;
-use crate::core::queue::TaskNumber;
-use crate::core::request::Request;
+use crate::Millis;
+use crate::cluster::Cluster;
+use crate::decision::{Alternative, Why};
 use crate::plan::{Hold, Plan};
-use crate::requests::Displacement;
-use crate::task::Task;
+use crate::planner::value;
+use crate::policy::{POLICY_VERSION, Policy, Score};
+use crate::promise::Promise;
+use crate::promises::Promises;
+use crate::queue::TaskNumber;
+use crate::request::Request;
+use crate::task::TaskView;
 
 /// A promise's number, and the place of a unit in it.
 pub type UnitKey = (u64, usize);
@@ -60,32 +59,50 @@ struct Unit {
 struct Waiting {
     promise: String,
     request: Request,
+    priority: i32,
 }
 
 /// A task that begins on a unit.
 pub struct Beginning {
     pub task: TaskNumber,
     pub node: NodeId,
-    pub weight: u64,
+    pub promise: String,
+    pub request: Request,
+    pub priority: i32,
     pub unit: UnitKey,
     pub why: Why,
 }
 
+/// An attempt that has to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Displacement {
+    pub task: TaskNumber,
+    pub attempt: u32,
+    /// The promise that needs its capacity.
+    pub promise: String,
+}
+
 impl Units {
-    pub fn wait(&mut self, task: &Task, promise: &str, request: Request) {
+    pub fn wait(&mut self, task: &TaskView<'_>, promise: &str, request: Request) {
         self.remove(task.number);
-        self.waiting.insert(task.number, Waiting { promise: promise.to_owned(), request });
+        let waiting = Waiting { promise: promise.to_owned(), request, priority: task.priority };
+        self.waiting.insert(task.number, waiting);
         self.waiting_for.entry(promise.to_owned()).or_default().insert(task.number);
     }
 
     pub fn remove(&mut self, task: TaskNumber) {
-        let Some(waiting) = self.waiting.remove(&task) else { return };
+        self.take_waiting(task);
+    }
+
+    fn take_waiting(&mut self, task: TaskNumber) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&task)?;
         if let Some(tasks) = self.waiting_for.get_mut(&waiting.promise) {
             tasks.remove(&task);
             if tasks.is_empty() {
                 self.waiting_for.remove(&waiting.promise);
             }
         }
+        Some(waiting)
     }
 
     /// Gives a task a unit of its promise on a node, if one has none.
@@ -220,10 +237,10 @@ impl Units {
         let waiting = self.waiting.get(&task)?;
         let (node, promise) = (self.room(cluster, waiting)?, waiting.promise.clone());
         let unit = self.occupy(cluster, &promise, node, task)?;
-        let waiting = self.waiting.get(&task)?;
-        let (why, weight) = (why(cluster, waiting, node, unit.1), waiting.request.weight);
-        self.remove(task);
-        Some(Beginning { task, node, weight, unit, why })
+        let waiting = self.take_waiting(task)?;
+        let why = why(cluster, &waiting, node, unit.1);
+        let Waiting { promise, request, priority } = waiting;
+        Some(Beginning { task, node, promise, request, priority, unit, why })
     }
 
     fn room(&self, cluster: &Cluster, waiting: &Waiting) -> Option<NodeId> {

@@ -5,14 +5,14 @@
 use estimand_api::labels::LabelMap;
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, Resource};
-use estimand_tasks::core::cluster::Cluster;
-use estimand_tasks::core::decision::Decision;
-use estimand_tasks::core::fit::misfit;
-use estimand_tasks::core::planner::place_waiting;
-use estimand_tasks::core::policy::Policy;
-use estimand_tasks::core::pressure::Pressure;
-use estimand_tasks::core::queue::{AGEING, Queue, TaskNumber};
-use estimand_tasks::core::request::Request;
+use estimand_placement::cluster::Cluster;
+use estimand_placement::decision::Decision;
+use estimand_placement::fit::misfit;
+use estimand_placement::planner::place_waiting;
+use estimand_placement::policy::Policy;
+use estimand_placement::pressure::Pressure;
+use estimand_placement::queue::{AGEING, Queue, TaskNumber};
+use estimand_placement::request::Request;
 use proptest::prelude::*;
 
 mod keeping;

@@ -1,0 +1,31 @@
+//! Placement: the states of a task, the queue and the policies, the promises of capacity, and the plan that follows from
+//! tasks and nodes. The task service and the simulator call the same functions.
+//!
+//! Pure: values and functions of values. The time comes in as milliseconds of one clock, a seed wherever something is left
+//! to chance.
+
+pub mod cluster;
+pub mod decision;
+pub mod dependency;
+pub mod fit;
+pub mod kept;
+pub mod obstacle;
+pub mod outline;
+pub mod plan;
+pub mod planner;
+pub mod policy;
+pub mod pressure;
+pub mod promise;
+pub mod promises;
+pub mod queue;
+mod replanning;
+pub mod request;
+pub mod retries;
+pub mod state;
+mod stopping;
+pub mod task;
+mod units;
+pub mod usage;
+
+/// Milliseconds of the one clock.
+pub type Millis = u64;

@@ -4,6 +4,7 @@
 
 mod draw;
 mod normal;
+pub mod pruners;
 pub mod space;
 mod trial;
 

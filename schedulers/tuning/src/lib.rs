@@ -5,9 +5,11 @@
 //!
 //! - [`space`] has what a trial may be given, and [`Study`] what it is given next, by one of the [`samplers`].
 //! - [`pruners`] judge trials by their reports.
+//! - [`importance`] says how much each parameter matters.
 
 mod descent;
 mod draw;
+mod importance;
 mod linear;
 mod normal;
 pub mod pruners;
@@ -17,6 +19,7 @@ mod study;
 mod trial;
 
 pub use draw::Draw;
+pub use importance::{LEAST_RESULTS, importance};
 pub use study::{ClimbingTrial, Study};
 pub use trial::{
     Curve, Direction, History, Measure, NotFinite, Outcome, Report, ReportError, TrialNumber, TrialResult,

@@ -5,6 +5,7 @@
 //!
 //! - [`space`] has what a trial may be given, and [`Study`] what it is given next, by one of the [`samplers`].
 //! - [`pruners`] judge trials by their reports.
+//! - [`priority`] has Algorithm 1 of the paper, by which a study that no longer improves declines offers.
 //! - [`importance`] says how much each parameter matters.
 
 mod descent;
@@ -12,6 +13,7 @@ mod draw;
 mod importance;
 mod linear;
 mod normal;
+pub mod priority;
 pub mod pruners;
 pub mod samplers;
 pub mod space;

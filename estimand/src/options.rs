@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use estimand_api::names::NodeName;
+use estimand_reservation_bridges::CeleryBroker;
 use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
 use estimand_web::server::ListenAddress;
@@ -196,6 +197,8 @@ pub struct Sale {
     pub settings: Settings,
     /// Reservations are made over plain TCP here, too.
     pub lines: Option<SocketAddr>,
+    /// The broker that workers of Celery read, if there is one.
+    pub celery: Option<CeleryBroker>,
 }
 
 /// The default registrations of a new cluster.

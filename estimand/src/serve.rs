@@ -16,7 +16,8 @@ use estimand_data_service::DataService;
 use estimand_files::{FileService, FileServiceOptions};
 use estimand_manager::{Manager, Peers};
 use estimand_registry::{Registry, RegistryOptions, manager_options};
-use estimand_reservation_service::{Connect, ReservationService, ReservationServiceOptions, serve_lines};
+use estimand_reservation_bridges::{Connect, publish_starts, serve_lines};
+use estimand_reservation_service::{ReservationService, ReservationServiceOptions};
 use estimand_runtime::Metrics;
 use estimand_runtime::Signals;
 use estimand_runtime::open_files::raise_open_files;
@@ -226,7 +227,11 @@ impl Services {
                 settings: sale.settings.clone(),
                 on_fatal: Box::new(move |reason| fate.seal(reason)),
             };
-            ReservationService::start(options, &tasks, &readiness)
+            let service = ReservationService::start(options, &tasks, &readiness);
+            if let Some(broker) = &sale.celery {
+                publish_starts(service.starts(), broker, &tasks);
+            }
+            service
         });
         let files = options.parts.has_files().then(|| {
             let folder = options.files();

@@ -6,7 +6,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use estimand_api::duration::Span;
 use estimand_cli::arguments::parse;
-use estimand_reservation_service::{CeleryBroker, EarlyEnd, Money, Settings};
+use estimand_reservation_bridges::CeleryBroker;
+use estimand_reservation_service::{CeleryTerms, EarlyEnd, Money, Settings};
 
 use super::Cli;
 use super::services::ServiceArgs;
@@ -104,8 +105,9 @@ impl SaleArgs {
         }
         let broker = self.celery_broker.filter(|url| !url.is_empty());
         let broker = broker.map(|url| url.parse::<CeleryBroker>()).transpose();
-        settings.celery = broker.map_err(|error| wrong(&error.to_string()))?;
-        Ok(Sale { settings, lines: self.reservations_lines })
+        let celery = broker.map_err(|error| wrong(&error.to_string()))?;
+        settings.celery = celery.as_ref().map(|broker| CeleryTerms { tells_unread: broker.tells_unread() });
+        Ok(Sale { settings, lines: self.reservations_lines, celery })
     }
 }
 

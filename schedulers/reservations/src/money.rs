@@ -1,6 +1,7 @@
 //! Money: whole microcredits, of which a million are one credit.
 
 use std::fmt;
+use std::iter::Sum;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,13 @@ impl Money {
     pub fn part(self, parts: u64, of: u64) -> Money {
         let share = u128::from(self.0) * u128::from(parts.min(of)) / u128::from(of.max(1));
         Money(u64::try_from(share).unwrap_or(u64::MAX))
+    }
+}
+
+/// All amounts together, or the most that can be counted.
+impl Sum for Money {
+    fn sum<I: Iterator<Item = Money>>(amounts: I) -> Money {
+        amounts.fold(Money::ZERO, |sum, amount| Money(sum.0.saturating_add(amount.0)))
     }
 }
 

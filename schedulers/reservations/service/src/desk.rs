@@ -31,10 +31,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, sleep};
 
 use crate::document::Document;
-use crate::http::problems;
 use crate::prices::{self, Priced, Prices};
+use crate::problems;
 use crate::refusals;
-use crate::requests::{Open, Opened, known, sum};
+use crate::requests::{Open, Opened, known};
 use crate::reservation::{Order, Reservation, State};
 use crate::shared::Shared;
 use crate::table::Table;
@@ -370,7 +370,7 @@ impl Desk {
         let asked: Vec<Asked<'_>> = documents.into_iter().map(|document| (document, &nowhere)).collect();
         let value = wish.list.or(wish.documents[0].value).unwrap_or_default();
         let priced = price_all(&self.shared, prices, &asked, wish.list.is_some(), Some(value))?;
-        let price = sum(priced.iter().map(|priced| priced.offer.price));
+        let price = priced.iter().map(|priced| priced.offer.price).sum();
         let credits = self.shared.table(|table| table.credits.check(&wish.account, price));
         if let Err(error) = credits {
             give_back(prices, &asked, &priced);

@@ -3,7 +3,7 @@
 //! How prices come about is up to `estimand-reservations`, which is pure; who has capacity, to the ledger. Here are the
 //! reservations with their states, the credits that pay for them, and the desk between: `desk` (prices, holds, orders),
 //! `requests` and `writer` (one change after the other, each stored and then shown), `background` (news of the ledger, tasks
-//! and releases), `celery` (starts as messages for Celery's workers), `storage`, and `http` (the handlers).
+//! and releases), `starts` (for a bridge to workers of others), `storage`, and `http` (the handlers).
 //!
 //! Invariants: a price is held before its promise is asked for; money moves only in the transaction of the reservation that it
 //! is for; all accounts together have what was granted; a reservation that was acknowledged is stored, and its promise is in
@@ -17,15 +17,16 @@ mod choice;
 mod desk;
 mod document;
 mod http;
-mod lines;
 mod metrics;
 mod predictions;
 mod prices;
+mod problems;
 mod refusals;
 mod requests;
 mod reservation;
 mod settings;
 mod shared;
+mod starts;
 mod storage;
 mod table;
 mod usage;
@@ -52,18 +53,21 @@ use tokio::time::timeout;
 
 use desk::{ChangeWish, Desk, DeskDoor, Wish};
 use document::{Document, ReservationList};
-use http::{changes, credits as credit_routes, problems, read, views};
-use requests::{Cancel, Grant, Opened, Rebid, RefusedBids, sum};
+use http::{changes, credits as credit_routes, read, views};
+use requests::{Cancel, Grant, Opened, Rebid, RefusedBids};
 use reservation::Reservation;
 use shared::Shared;
 use storage::Storage;
 use usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS};
 use writer::ReservationsState;
 
-pub use celery::CeleryBroker;
+pub use celery::CeleryStart;
+pub use desk::new_key;
+pub use document::MAX_DOCUMENT_BYTES;
 pub use estimand_reservations::{EarlyEnd, Money};
-pub use lines::{Connect, serve as serve_lines};
-pub use settings::Settings;
+pub use requests::StartNews;
+pub use settings::{CeleryTerms, Settings};
+pub use starts::{DueStarts, Start, Starts};
 
 /// How long a refusal waits for its bid to be kept.
 const KEEP_WITHIN: Duration = Duration::from_secs(2);
@@ -127,6 +131,11 @@ impl ReservationService {
         self.0.shared.facts.send_replace(Some(client));
     }
 
+    /// The starts of its reservations, for a bridge that publishes them.
+    pub fn starts(&self) -> Starts {
+        Starts::new(Arc::clone(&self.0.shared), self.0.writer.clone())
+    }
+
     fn shared(&self) -> &Shared {
         &self.0.shared
     }
@@ -156,7 +165,7 @@ impl ReservationService {
         let (all, revision) = desk::quote_all(self.shared(), &list.documents)?;
         let asked: Vec<_> = list.documents.iter().zip(&all).collect();
         desk::check_shares(self.shared(), scope, &asked)?;
-        let price = sum(all.iter().map(|priced| priced.offer.price));
+        let price: Money = all.iter().map(|priced| priced.offer.price).sum();
         let quotes = list.documents.iter().zip(&all);
         Ok(PriceQuotes {
             price: price.to_string(),
@@ -217,7 +226,12 @@ impl ReservationService {
 
     /// The price that a change would have now.
     fn quote_change(&self, wish: &ChangeWish) -> Result<PriceQuote, Problem> {
-        desk::quote_change(self.shared(), wish)
+        let shared = self.shared();
+        let prices = shared.known_prices()?;
+        let reservation = shared.find(&wish.scope, &wish.id)?;
+        let (document, offer) = desk::quote_change(shared, &prices, &reservation, wish)?;
+        let before = reservation.progress.offer.price;
+        Ok(views::changed_quote(before, &document, &offer, prices.revision))
     }
 
     async fn change_reservation(&self, wish: ChangeWish) -> Result<Arc<Reservation>, Problem> {

@@ -20,7 +20,8 @@ pub fn instant(at: u64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros(at)).unwrap_or_default()
 }
 
-fn micros(at: u64) -> i64 {
+/// Microseconds since 1970, from seconds.
+pub fn micros(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX / 1_000_000).saturating_mul(1_000_000)
 }
 

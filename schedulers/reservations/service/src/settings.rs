@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use estimand_api::resources::{CPU, MEMORY};
 use estimand_reservations::{EarlyEnd, Money, PARTS, Rate};
 
-use crate::celery::CeleryBroker;
-
 /// The price of a unit is at most so many times its floor.
 const CEILING_TIMES: u64 = 1_000;
 const HOUR: u64 = 3_600;
@@ -23,8 +21,14 @@ pub struct Settings {
     pub floors: BTreeMap<String, Money>,
     /// The rule for the price of time that is given back after the start.
     pub early_end: EarlyEnd,
-    /// The broker that workers of Celery read, if there is one.
-    pub celery: Option<CeleryBroker>,
+    /// What the broker of Celery's workers can tell; none: there is no such broker.
+    pub celery: Option<CeleryTerms>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CeleryTerms {
+    /// The broker tells whether a worker has taken a message.
+    pub tells_unread: bool,
 }
 
 impl Default for Settings {
@@ -46,7 +50,7 @@ impl Default for Settings {
 impl Settings {
     /// The broker of Celery tells whether a worker has taken a message.
     pub fn tells_what_is_unread(&self) -> bool {
-        self.celery.as_ref().is_some_and(CeleryBroker::tells_what_is_unread)
+        self.celery.is_some_and(|celery| celery.tells_unread)
     }
 
     /// Units of a resource are counted in so many of the ledger's: memory in MiB, anything else as it is.

@@ -9,7 +9,6 @@ use estimand_web::Scope;
 use crate::change::Change;
 use crate::choice::Choice;
 use crate::credits::Credits;
-use crate::requests::sum;
 use crate::reservation::{Reservation, State};
 use crate::usage::Usages;
 
@@ -122,7 +121,7 @@ impl Table {
         let own = self.open().filter(|one| one.account == user && !one.state().is_final());
         let extra =
             |one: &Reservation| one.progress.change.as_ref().map(|change| change.held).unwrap_or_default();
-        sum(own.flat_map(|one| [one.progress.offer.price, extra(one)]))
+        own.flat_map(|one| [one.progress.offer.price, extra(one)]).sum()
     }
 
     /// Those whose promise is asked for, by the key of their order.

@@ -1,5 +1,4 @@
-//! The background loops: following the ledger, tidying up after reservations, publishing starts, and training the
-//! predictor that is chosen.
+//! The background loops: following the ledger, tidying up after reservations, and training the predictor that is chosen.
 
 mod choice_reader;
 mod follower;
@@ -14,7 +13,6 @@ use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Loop, Tasks};
 use estimand_store::Worker;
 
-use crate::celery::{Publisher, WITHIN};
 use crate::requests::LookedUp;
 use crate::reservation::Reservation;
 use crate::shared::Shared;
@@ -29,7 +27,6 @@ use trainer::Trainer;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often each looks although nothing was announced.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
-const PUBLISH_EVERY: Duration = Duration::from_secs(5);
 const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 const TRAIN_EVERY: Duration = Duration::from_secs(5);
 /// How long the task service may take for an answer.
@@ -68,12 +65,6 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<ReservationsState>, bids: &Ar
     };
     let training = work("reservations-trainer", "training the predictor of demand", TRAIN_EVERY);
     training.spawn(tasks, shared, |all| &all.training, trainer);
-    if let Some(broker) = shared.settings.celery.clone() {
-        let (to, calls) = (writer.clone(), tasks.calls("celery-broker", WITHIN));
-        let publisher = move |shared| Publisher::new(shared, to.clone(), broker.clone(), Arc::clone(&calls));
-        let publishing = work("reservations-celery", "publishing starts for Celery", PUBLISH_EVERY);
-        publishing.spawn(tasks, shared, |all| &all.publishing, publisher);
-    }
     let all = Arc::clone(shared);
     tasks.spawn("reservations-choice", move |stop| {
         let reader = ChoiceReader::new(Arc::clone(&all));

@@ -1,19 +1,9 @@
-//! The start of a reservation as a message for Celery workers.
-//!
-//! `start` is what a document says, `message` makes the message of it (pure), `broker` is where it goes, `publisher` the loop
-//! that publishes each when its time has come, and `standing` how far it is.
-//!
-//! A message leaves a mark at the broker, together with itself. Before it is published the mark is looked for: so a start
-//! whose outcome is unknown, because this process or the broker was killed, is found out and not published twice.
+//! The start of a reservation that goes to Celery workers: `start` is what a document says, `standing` how far it is. A bridge
+//! publishes it.
 
-mod broker;
-mod message;
-mod publisher;
 mod standing;
 mod start;
 
-pub use broker::CeleryBroker;
-pub use publisher::{Publisher, WITHIN};
 pub use standing::Standing;
 pub use start::{CeleryStart, read, schema, write};
 

@@ -1,5 +1,7 @@
 //! The part of a document about the task that Celery runs.
 
+use std::sync::Arc;
+
 use estimand_api::fields::{self, Fields};
 use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
@@ -35,7 +37,7 @@ pub fn schema() -> Value {
 }
 
 /// Reads it, and says all that is wrong.
-pub fn read(value: &Value) -> Result<CeleryStart, Vec<FieldError>> {
+pub fn read(value: &Value) -> Result<Arc<CeleryStart>, Vec<FieldError>> {
     let Value::Object(map) = value else {
         return Err(vec![FieldError::new("celery", format!("is {}, not an object", kind_of(value)))]);
     };
@@ -57,7 +59,7 @@ pub fn read(value: &Value) -> Result<CeleryStart, Vec<FieldError>> {
         queue: queue.unwrap_or_else(|| QUEUE.to_owned()),
     };
     match fields.end() {
-        errors if errors.is_empty() => Ok(start),
+        errors if errors.is_empty() => Ok(Arc::new(start)),
         errors => Err(errors),
     }
 }
@@ -71,6 +73,6 @@ fn name(value: &Value) -> Result<String, String> {
     }
 }
 
-pub fn write(start: &CeleryStart) -> Value {
+pub fn write(start: &Arc<CeleryStart>) -> Value {
     json!({ "task": start.task, "args": start.args, "kwargs": start.kwargs, "queue": start.queue })
 }

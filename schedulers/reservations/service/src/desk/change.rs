@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseRecord, PromiseResize, Room};
-use estimand_api::reservation::PriceQuote;
 use estimand_api::share::ShareKind;
 use estimand_client::{Client, Error};
 use estimand_reservations::Money;
@@ -15,11 +14,11 @@ use super::order::{MAX_ROUNDS, full_starts, unknown};
 use super::{ChangeWish, Desk, new_key};
 use crate::change::Rejection;
 use crate::document::Document;
-use crate::http::{problems, views};
 use crate::prices::{Priced, Prices};
+use crate::problems;
 use crate::refusals;
 use crate::requests::{ChangeAnswer, ChangeAnswered, PlanChange};
-use crate::reservation::{PendingChange, Reservation, State};
+use crate::reservation::{Offer, PendingChange, Reservation, State};
 use crate::shared::Shared;
 use crate::usage::MAX_UNITS;
 
@@ -33,13 +32,16 @@ enum Word {
     Unknown(Problem),
 }
 
-/// The price of a change. Nothing is changed.
-pub fn quote(shared: &Shared, wish: &ChangeWish) -> Result<PriceQuote, Problem> {
-    let prices = shared.known_prices()?;
-    let reservation = shared.find(&wish.scope, &wish.id)?;
+/// The document that a change makes, and its price. Nothing is changed.
+pub fn quote(
+    shared: &Shared,
+    prices: &Prices,
+    reservation: &Reservation,
+    wish: &ChangeWish,
+) -> Result<(Document, Offer), Problem> {
     shared.figures.quotes.increment();
-    let (document, priced) = priced(shared, &prices, &reservation, wish, &BTreeSet::new())?;
-    Ok(views::changed_quote(reservation.progress.offer.price, &document, &priced.offer, prices.revision))
+    let (document, priced) = priced(shared, prices, reservation, wish, &BTreeSet::new())?;
+    Ok((document, priced.offer))
 }
 
 /// The document with the change, and its price as if the reservation's promise was not there.

@@ -12,9 +12,9 @@ use futures_util::future::join_all;
 use super::pricing::{Asked, price_all, with_values};
 use super::{Desk, Reply, new_key};
 use crate::document::Document;
-use crate::http::problems;
 use crate::prices::{Priced, Prices};
-use crate::requests::{Answer, Answered, Opened, sum};
+use crate::problems;
+use crate::requests::{Answer, Answered, Opened};
 use crate::reservation::{Offer, Order, Reservation, State};
 use crate::settings::Settings;
 
@@ -75,7 +75,7 @@ impl Party {
 
     /// All of them together.
     fn value(&self) -> Money {
-        sum(self.members.iter().map(|member| member.reservation.document.value.unwrap_or_default()))
+        self.members.iter().map(|member| member.reservation.document.value.unwrap_or_default()).sum()
     }
 
     fn tell(&mut self, outcome: Result<Opened, Problem>) {

@@ -8,10 +8,10 @@ use estimand_reservations::Money;
 use estimand_web::Scope;
 
 use crate::document::Document;
-use crate::http::problems;
 use crate::prices::{Priced, Prices};
+use crate::problems;
 use crate::refusals;
-use crate::requests::{self, room, sum};
+use crate::requests::{self, room};
 use crate::shared::Shared;
 
 /// The requests of a wish, each with its price.
@@ -45,7 +45,7 @@ pub fn price_all(
             }
         }
     }
-    let price = sum(all.iter().map(|priced| priced.offer.price));
+    let price: Money = all.iter().map(|priced| priced.offer.price).sum();
     match value {
         Some(value) if value < price => {
             give_back(prices, asked, &all);
@@ -104,10 +104,10 @@ pub fn with_values(
     list: Option<Money>,
 ) -> Vec<Arc<Document>> {
     let Some(value) = list else { return documents.to_vec() };
-    let price = sum(priced.iter().map(|priced| priced.offer.price));
+    let price: Money = priced.iter().map(|priced| priced.offer.price).sum();
     let part = |priced: &Priced| value.part(priced.offer.price.as_microcredits(), price.as_microcredits());
     let mut parts: Vec<Money> = priced.iter().map(part).collect();
-    let rest = value.checked_sub(sum(parts.iter().copied())).unwrap_or_default();
+    let rest = value.checked_sub(parts.iter().copied().sum()).unwrap_or_default();
     // The parts are rounded down.
     if let Some(first) = parts.first_mut() {
         *first = first.checked_add(rest).unwrap_or(*first);

@@ -1,6 +1,7 @@
 //! The document of a reservation: one that exists is right. If there is such capacity, and at which price, is not said here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use estimand_api::access::forbidden_field;
 use estimand_api::declaration;
@@ -53,7 +54,7 @@ pub struct Document {
     pub user: Option<String>,
     pub task: Option<Map<String, Value>>,
     /// In place of a task.
-    pub celery: Option<CeleryStart>,
+    pub celery: Option<Arc<CeleryStart>>,
     pub dry_run: bool,
     /// About as many as it takes in memory and in the store.
     pub bytes: u64,

@@ -2,6 +2,5 @@
 
 pub mod changes;
 pub mod credits;
-pub mod problems;
 pub mod read;
 pub mod views;

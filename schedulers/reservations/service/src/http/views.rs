@@ -11,7 +11,6 @@ use crate::celery::{self, Standing};
 use crate::document::Document;
 use crate::predictions::Predictions;
 use crate::refusals::instant;
-use crate::requests::sum;
 use crate::reservation::{Offer, Reservation, State, TaskStanding};
 
 pub fn micros(at: i64) -> chrono::DateTime<chrono::Utc> {
@@ -128,7 +127,7 @@ pub fn changed_quote(before: Money, document: &Document, offer: &Offer, revision
 /// The reservations of a list.
 pub fn list(reservations: &[Arc<Reservation>]) -> ReservationsMade {
     ReservationsMade {
-        price: sum(reservations.iter().map(|one| one.progress.offer.price)).to_string(),
+        price: reservations.iter().map(|one| one.progress.offer.price).sum::<Money>().to_string(),
         reservations: reservations.iter().map(|one| record(one)).collect(),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
-use super::open::sum;
 use super::{Edit, together};
 use crate::change::Rejection;
 use crate::credits::{HELD, Reason};
@@ -85,8 +85,8 @@ fn refuse(edits: &mut [Edit<'_>], reason: &str, at: i64) {
 fn reprice(edits: &mut [Edit<'_>], parts: Vec<(Arc<Document>, Offer)>, order: &Order, at: i64) {
     let Some(first) = edits.first() else { return };
     let (table, account) = (first.table, first.after.account.clone());
-    let held = sum(edits.iter().map(|edit| edit.after.progress.offer.price));
-    let needed = sum(parts.iter().map(|(_, offer)| offer.price));
+    let held: Money = edits.iter().map(|edit| edit.after.progress.offer.price).sum();
+    let needed: Money = parts.iter().map(|(_, offer)| offer.price).sum();
     let more = needed.checked_sub(held).unwrap_or_default();
     if let Err(error) = table.credits.check(&account, more) {
         return refuse(edits, &error.to_string(), at);

@@ -20,10 +20,10 @@ pub use change::{ChangeAnswer, ChangeAnswered, PlanChange};
 pub use choose::Choose;
 pub use grant::Grant;
 pub use hear::{Hear, LookedUp};
-pub use open::{Open, Opened, check_shares, known, room, room_for_bytes, sum};
+pub use open::{Open, Opened, check_shares, known, room, room_for_bytes};
 pub use rebid::Rebid;
 pub use settle::TasksKnown;
-pub use started::StartKnown;
+pub use started::{StartNews, StartReport};
 pub use tidy::{Released, TaskKnown, TaskWithdrawn};
 
 use std::sync::Arc;

@@ -55,7 +55,7 @@ impl Request<ReservationsState> for Open {
         if let Some(known) = known(table, self.key.as_deref(), &documents, self.list)? {
             return Ok(Decision::Nothing(Opened::Known(known)));
         }
-        let price = sum(self.parts.iter().map(|(_, offer)| offer.price));
+        let price = self.parts.iter().map(|(_, offer)| offer.price).sum();
         table.credits.check(&self.account, price)?;
         let offers = self.parts.iter().map(|(_, offer)| *offer);
         check_shares(table, &self.scope, &self.account, offers, self.places)?;
@@ -94,11 +94,6 @@ impl Request<ReservationsState> for Open {
     }
 }
 
-/// All prices together, or the most that can be said.
-pub fn sum(prices: impl IntoIterator<Item = Money>) -> Money {
-    prices.into_iter().fold(Money::ZERO, |sum, price| sum.checked_add(price).unwrap_or(Money::MAX))
-}
-
 /// The reservations that a key made before.
 pub fn known(
     table: &Table,
@@ -111,7 +106,7 @@ pub fn known(
     let is_same = match list {
         None => first.progress.list.is_none() && known[0].document.is_same(documents[0]),
         Some(value) => {
-            let values = sum(known.iter().filter_map(|known| known.document.value));
+            let values: Money = known.iter().filter_map(|known| known.document.value).sum();
             first.progress.list.is_some()
                 && values == value
                 && known.len() == documents.len()

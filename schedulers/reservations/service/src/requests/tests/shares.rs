@@ -150,7 +150,7 @@ fn a_store_over_the_bounds_loads_and_refuses_only_what_is_new() {
     let opened = (0..64).map_while(|_| world.open("ops", &operator, &small, 1, 0).ok()).count();
     assert!(opened > 0 && opened < 64, "{opened}");
     let refused = world.open("ops", &operator, &small, 1, 0).unwrap_err();
-    assert_eq!(crate::http::problems::of_rejection(&refused).status, 503);
+    assert_eq!(crate::problems::of_rejection(&refused).status, 503);
 }
 
 /// A reservation of eve's.

@@ -109,7 +109,7 @@ impl Request {
     /// The request is sent until there is an answer, so it has a key in any case.
     fn keyed(self, key: Option<Value>) -> Result<Request, Problem> {
         let key = match key {
-            None => crate::desk::new_key(),
+            None => estimand_reservation_service::new_key(),
             Some(Value::String(key)) => key,
             Some(_) => return Err(wrong("key", "is no text", "a key of your own")),
         };

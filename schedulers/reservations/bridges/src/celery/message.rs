@@ -6,10 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use estimand_api::instant::to_rfc3339;
 use estimand_api::promise::end_grace;
+use estimand_reservation_service::Start;
 use serde_json::{Map, Value, json};
-
-use super::start::CeleryStart;
-use crate::reservation::{Offer, Reservation};
 
 const CONTENT_TYPE: &str = "application/json";
 const CONTENT_ENCODING: &str = "utf-8";
@@ -30,44 +28,45 @@ pub struct Message {
 
 impl Message {
     /// The message as it is published at an instant, in microseconds since 1970, before its time is over.
-    pub fn new(reservation: &Reservation, start: &CeleryStart, at: i64) -> Message {
-        let Offer { start: begin, end, .. } = reservation.progress.offer;
-        let (id, end) = (super::id(&reservation.promise_id()), micros(end));
+    pub fn new(start: &Start, at: i64) -> Message {
+        let Start { id, begin, end, .. } = start;
+        let celery = &start.celery;
         let body = json!([
-            start.args,
-            start.kwargs,
+            celery.args,
+            celery.kwargs,
             { "callbacks": null, "errbacks": null, "chain": null, "chord": null },
         ]);
         let headers = json!({
             "lang": "py",
-            "task": start.task,
+            "task": celery.task,
             "id": id,
             "shadow": null,
             // A message with an instant to come would be given to another worker when it is not confirmed for long.
             "eta": null,
             // A worker that has no time for it before its end leaves it.
-            "expires": instant(end),
+            "expires": instant(*end),
             "group": null,
             "group_index": null,
             "retries": 0,
             "timelimit": limits(end.saturating_sub(at)),
             "root_id": id,
             "parent_id": null,
-            "argsrepr": shown(&json!(start.args)),
-            "kwargsrepr": shown(&json!(start.kwargs)),
+            "argsrepr": shown(&json!(celery.args)),
+            "kwargsrepr": shown(&json!(celery.kwargs)),
             "origin": "estimand",
             "ignore_result": false,
             "estimand": {
-                "reservation": reservation.id,
-                "promise": reservation.promise_id(),
-                "start": instant(micros(begin)),
-                "end": instant(end),
-                "nodes": reservation.progress.nodes,
+                "reservation": start.reservation,
+                "promise": start.promise,
+                "start": instant(*begin),
+                "end": instant(*end),
+                "nodes": start.nodes,
             },
             PUBLISHED_AT: at,
         });
         let headers = if let Value::Object(headers) = headers { headers } else { Map::new() };
-        Message { id, queue: start.queue.clone(), headers, body: body.to_string().into_bytes() }
+        let body = body.to_string().into_bytes();
+        Message { id: id.clone(), queue: celery.queue.clone(), headers, body }
     }
 
     /// Its properties for RabbitMQ, with a second queue that gets it.
@@ -120,10 +119,6 @@ fn instant(micros: i64) -> String {
     text.strip_suffix('Z').map_or_else(|| text.clone(), |text| format!("{text}+00:00"))
 }
 
-pub fn micros(seconds: u64) -> i64 {
-    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000)
-}
-
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -137,43 +132,45 @@ fn shown(value: &Value) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use estimand_reservations::Money;
+    use estimand_reservation_service::CeleryStart;
 
     use super::*;
-    use crate::document::Document;
-    use crate::reservation::{Order, Progress};
 
-    const START: u64 = 1_800_000_000;
+    const START: i64 = 1_800_000_000_000_000;
 
     fn message(at: i64) -> Message {
-        let celery =
-            json!({ "task": "app.train", "args": [1, "é"], "kwargs": { "epochs": 2.5 }, "queue": "gpu" });
-        let body = json!({ "resources": { "cpu": 1 }, "duration": 60, "celery": celery });
-        let document = Arc::new(Document::from_map(body.as_object().unwrap().clone(), 0).unwrap());
-        let offer = Offer { price: Money::ZERO, start: START, end: START + 60, width: 1 };
-        let order = Order { key: String::new(), revision: 1 };
-        let reservation = Reservation {
-            number: 7,
-            id: "r7".to_owned(),
-            key: None,
-            account: "ada".to_owned(),
-            progress: Progress::new(offer, order, &document),
-            document: Arc::clone(&document),
-            made_at: 10,
-            made_by: "ada".to_owned(),
-            ended_at: None,
+        let kwargs = json!({ "epochs": 2.5 });
+        let celery = CeleryStart {
+            task: "app.train".to_owned(),
+            args: vec![json!(1), json!("é")],
+            kwargs: kwargs.as_object().unwrap().clone(),
+            queue: "gpu".to_owned(),
         };
-        Message::new(&reservation, document.celery.as_ref().unwrap(), at)
+        let start = Start {
+            id: "5f3b".to_owned(),
+            number: 7,
+            reservation: "r7".to_owned(),
+            promise: "r7.a".to_owned(),
+            begin: START,
+            end: START + 60_000_000,
+            nodes: Vec::new(),
+            resources: vec!["cpu".to_owned()],
+            celery: Arc::new(celery),
+            waits_for: None,
+            published_at: None,
+        };
+        Message::new(&start, at)
     }
 
     #[test]
     fn a_message_is_what_celery_reads() {
-        let at = micros(START) + 250_000;
+        let at = START + 250_000;
         let message = message(at);
         let header = |name: &str| message.headers[name].clone();
         assert_eq!((header("task"), header("eta")), (json!("app.train"), Value::Null));
         assert_eq!((header("id"), header("root_id")), (json!(message.id), json!(message.id)));
         assert_eq!(header("timelimit"), json!([59.75, 53.775]), "hard, then soft");
+        assert_eq!(header("estimand")["promise"], "r7.a");
         assert_eq!(header("expires"), "2027-01-15T08:01:00.000000+00:00");
         assert_eq!(header(PUBLISHED_AT), at);
         let body: Value = serde_json::from_slice(&message.body).unwrap();

@@ -1,4 +1,4 @@
-//! The reservation service's errors over HTTP.
+//! The problems that callers of the reservation service hear of.
 
 use estimand_api::problem::{Problem, kind};
 use estimand_runtime::single_writer::SubmitError;

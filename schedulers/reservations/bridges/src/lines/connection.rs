@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use estimand_api::problem::Problem;
+use estimand_reservation_service::MAX_DOCUMENT_BYTES;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
@@ -17,7 +18,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Lines;
 use super::caller::Caller;
 use super::request::{Line, Request, answered, late, refusal, wrong};
-use crate::document::MAX_DOCUMENT_BYTES;
 
 /// The longest line: a document, and what is around it.
 const MAX_LINE_BYTES: usize = MAX_DOCUMENT_BYTES + 1024;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use estimand_api::access::Token;
 use estimand_api::problem::Problem;
 use estimand_client::{Client, Error};
+use estimand_reservation_service::MAX_DOCUMENT_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::request::{Request, problem_of};
-use crate::document::MAX_DOCUMENT_BYTES;
 
 /// The most tokens that connections have shown at the same time.
 const MAX_CALLERS: usize = 256;

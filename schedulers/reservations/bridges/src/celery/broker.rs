@@ -31,7 +31,7 @@ pub enum CeleryBrokerError {
 
 impl CeleryBroker {
     /// It tells whether a message is still in its queue. RabbitMQ gives messages in their order only.
-    pub fn tells_what_is_unread(&self) -> bool {
+    pub fn tells_unread(&self) -> bool {
         matches!(self, CeleryBroker::Redis(_))
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use estimand_api::problem::Problem;
 use estimand_api::promise::MAX_BATCH;
 use estimand_client::Client;
+use estimand_ordering::{Order, OrderKey, Step};
 use estimand_reservations::{MAX_LIST, Money};
 use estimand_runtime::Stop;
 use estimand_runtime::single_writer::Writer;
@@ -31,11 +32,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, sleep};
 
 use crate::document::Document;
+use crate::ledger;
 use crate::prices::{self, Priced, Prices};
 use crate::problems;
 use crate::refusals;
 use crate::requests::{Open, Opened, known};
-use crate::reservation::{Order, Reservation, State};
+use crate::reservation::{Reservation, State};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::writer::ReservationsState;
@@ -281,7 +283,7 @@ impl Desk {
         }
         let places = prices.places();
         let (opening, revision) = self.price_each(client, prices, wishes).await;
-        let order = &Order { key: new_key(), revision };
+        let order = &OrderKey { key: new_key(), revision };
         let opened = join_all(opening.into_iter().map(|(wish, parts, reply)| async move {
             let Wish { list, key, account, scope, by, .. } = wish;
             let (documents, priced): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
@@ -341,6 +343,13 @@ impl Desk {
                 }
             }
         }
+    }
+
+    /// Asks the ledger what an order is to ask, and says what follows; none: it has nothing to ask.
+    async fn ask(&self, client: &Client, order: &mut Order) -> Option<Step> {
+        let question = order.question()?;
+        let answer = ledger::ask(client, &question, &self.shared).await;
+        order.hear(&question, answer)
     }
 
     /// The prices of now, if the ledger has moved on.

@@ -1,7 +1,8 @@
 //! The service of reservations: a time to come is priced, paid for, and promised by the ledger of the task service.
 //!
 //! How prices come about is up to `estimand-reservations`, which is pure; who has capacity, to the ledger. Here are the
-//! reservations with their states, the credits that pay for them, and the desk between: `desk` (prices, holds, orders),
+//! reservations with their states, the credits that pay for them, and the desk between: `desk` (prices, holds, orders), `ledger`
+//! (carries questions there),
 //! `requests` and `writer` (one change after the other, each stored and then shown), `background` (news of the ledger, tasks
 //! and releases), `starts` (for a bridge to workers of others), `storage`, and `http` (the handlers).
 //!
@@ -17,6 +18,7 @@ mod choice;
 mod desk;
 mod document;
 mod http;
+mod ledger;
 mod metrics;
 mod predictions;
 mod prices;

@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use estimand_api::promise::{PromiseRequest, PromiseTasks};
+use estimand_api::promise::{PromiseRequest, PromiseResize, PromiseTasks};
+use estimand_ordering::OrderKey;
 use estimand_reservations::Money;
 use serde::{Deserialize, Serialize};
 
@@ -71,14 +72,6 @@ pub struct Offer {
     pub width: u64,
 }
 
-/// Reservations whose promises are asked for together. The same order again gives the same promises.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
-    pub key: String,
-    /// The revision of the ledger for which it was priced.
-    pub revision: u64,
-}
-
 /// A change that the ledger is asked for. What it costs more is held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingChange {
@@ -92,6 +85,14 @@ pub struct PendingChange {
     pub revision: u64,
     /// The credits held beyond the present price.
     pub held: Money,
+}
+
+impl PendingChange {
+    /// The promise as it would be.
+    pub fn resize(&self) -> PromiseResize {
+        let Offer { start, end, width, .. } = self.offer;
+        PromiseResize { from: Some(start), until: end, width: Some(width), if_revision: Some(self.revision) }
+    }
 }
 
 /// A document in JSON.
@@ -135,8 +136,8 @@ pub enum TaskStanding {
 pub struct Progress {
     pub state: State,
     pub offer: Offer,
-    /// While it is pending.
-    pub order: Option<Order>,
+    /// The order that asks for its promise, maybe with others', while it is pending.
+    pub order: Option<OrderKey>,
     /// The ledger has a promise of it that it has to be told to release.
     pub is_to_release: bool,
     /// The revision of the ledger with which its promise changed last.
@@ -178,7 +179,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(offer: Offer, order: Order, document: &Document) -> Progress {
+    pub fn new(offer: Offer, order: OrderKey, document: &Document) -> Progress {
         Progress {
             state: State::Pending,
             offer,

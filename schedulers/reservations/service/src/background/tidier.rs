@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use estimand_api::promise::{MAX_BATCH, PromiseTasks};
 use estimand_client::{Client, Error, PeerError, within};
+use estimand_ordering::Question;
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
 use super::{ANSWER_WITHIN, look_up};
+use crate::ledger;
 use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn, TasksKnown};
 use crate::reservation::{Reservation, TaskStanding};
 use crate::shared::Shared;
@@ -65,8 +67,8 @@ impl Tidier {
     /// In one step: each step of the ledger has all orders that wait priced anew.
     async fn release(&self, client: &Client, some: &[Arc<Reservation>]) -> Result<(), PeerError> {
         let promises = some.iter().map(|reservation| reservation.promise_id()).collect();
-        let released = within(ANSWER_WITHIN, client.release_promises(promises)).await?;
-        self.shared.heard_of(released.revision);
+        let done = within(ANSWER_WITHIN, ledger::carry(client, &Question::GiveBack { promises })).await?;
+        self.shared.heard_of(done.revision);
         let numbers = some.iter().map(|reservation| reservation.number).collect();
         self.writer.submit(Released(numbers)).await.map_err(PeerError::of_write)
     }

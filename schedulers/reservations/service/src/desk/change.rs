@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
-use estimand_api::promise::{PromiseRecord, PromiseResize, Room};
 use estimand_api::share::ShareKind;
-use estimand_client::{Client, Error};
+use estimand_client::Client;
+use estimand_ordering::{Order, Step};
 use estimand_reservations::Money;
 
-use super::order::{MAX_ROUNDS, full_starts, unknown};
+use super::order::{full_starts, unknown};
 use super::{ChangeWish, Desk, new_key};
 use crate::change::Rejection;
 use crate::document::Document;
@@ -21,16 +21,6 @@ use crate::requests::{ChangeAnswer, ChangeAnswered, PlanChange};
 use crate::reservation::{Offer, PendingChange, Reservation, State};
 use crate::shared::Shared;
 use crate::usage::MAX_UNITS;
-
-/// The ledger's answer.
-enum Word {
-    Made(Box<PromiseRecord>),
-    /// It has moved on, or has no place for it.
-    Again(Box<Room>),
-    No(Problem),
-    /// It may have changed it or not.
-    Unknown(Problem),
-}
 
 /// The document that a change makes, and its price. Nothing is changed.
 pub fn quote(
@@ -80,8 +70,10 @@ impl Desk {
         client: &Client,
         wish: ChangeWish,
     ) -> Result<Arc<Reservation>, Problem> {
-        let (key, mut without) = (new_key(), BTreeSet::new());
-        for _ in 0..MAX_ROUNDS {
+        let key = new_key();
+        let mut without = BTreeSet::new();
+        let mut order = Order::held(self.shared.find(&wish.scope, &wish.id)?.promise());
+        loop {
             let prices = self.fresh_prices(client).await?;
             let reservation = self.shared.find(&wish.scope, &wish.id)?;
             self.shared.figures.quotes.increment();
@@ -97,7 +89,8 @@ impl Desk {
                 // None is refused for the ledger's state as it was before.
                 Err(problem)
                     if refusals::is_for_the_moment(&problem)
-                        && self.newer_prices(client, &prices).await.is_some() =>
+                        && self.newer_prices(client, &prices).await.is_some()
+                        && order.begin_round() =>
                 {
                     continue;
                 }
@@ -112,16 +105,17 @@ impl Desk {
             };
             let (number, before) = (reservation.number, Arc::clone(&reservation.document));
             let plan = PlanChange { number, before, change: change.clone(), by: wish.by.clone() };
-            let planned = self.writer.submit(plan).await.map_err(problems::of_write)?;
-            match self.ask_change(client, &planned, &change).await {
-                Word::Made(record) => {
+            self.writer.submit(plan).await.map_err(problems::of_write)?;
+            order.change(change.revision, change.resize());
+            match self.ask(client, &mut order).await {
+                Some(Step::Done(done)) => {
                     // The next reading of the ledger has it.
-                    self.shared.heard_of(record.revision);
-                    let changed = self.answer_change(number, &key, ChangeAnswer::Made(record)).await;
+                    self.shared.heard_of(done.revision);
+                    let changed = self.answer_change(number, &key, ChangeAnswer::Made(done.promises)).await;
                     self.shared.tidying.ask();
                     return changed;
                 }
-                Word::Again(room) => {
+                Some(Step::Plan(room)) => {
                     self.shared.figures.repeated.increment();
                     if room.promise.is_some() {
                         without.extend(full_starts(&priced, &room, &self.shared.settings));
@@ -129,14 +123,14 @@ impl Desk {
                     self.answer_change(number, &key, ChangeAnswer::Refused).await?;
                     self.read_prices(client).await?;
                 }
-                Word::No(problem) => {
+                Some(Step::Refuse(problem) | Step::Apart(problem)) => {
                     self.answer_change(number, &key, ChangeAnswer::Refused).await?;
                     return Err(problem);
                 }
-                Word::Unknown(problem) => return Err(problem),
+                Some(Step::AskAgain(reason)) => return Err(unknown(&reason)),
+                None => return Err(unknown("its order has ended")),
             }
         }
-        Err(Problem::unavailable("others were faster each time; ask again", 1))
     }
 
     /// Asks again for changes whose outcome is unknown. One that the ledger has made is found to be made, and one that it has
@@ -145,33 +139,15 @@ impl Desk {
         let open: Vec<Arc<Reservation>> = self.shared.table(|table| table.changing().cloned().collect());
         for reservation in open {
             let Some(change) = &reservation.progress.change else { continue };
-            let answer = match self.ask_change(client, &reservation, change).await {
-                Word::Made(record) => ChangeAnswer::Made(record),
-                Word::Again(_) | Word::No(_) => ChangeAnswer::Refused,
-                Word::Unknown(_) => continue,
+            let mut order = Order::held(reservation.promise());
+            order.change(change.revision, change.resize());
+            let answer = match self.ask(client, &mut order).await {
+                Some(Step::Done(done)) => ChangeAnswer::Made(done.promises),
+                Some(Step::Plan(_) | Step::Refuse(_) | Step::Apart(_)) => ChangeAnswer::Refused,
+                Some(Step::AskAgain(_)) | None => continue,
             };
             // If it is not stored, it is asked for again.
             let _ = self.answer_change(reservation.number, &change.key, answer).await;
-        }
-    }
-
-    async fn ask_change(&self, client: &Client, reservation: &Reservation, change: &PendingChange) -> Word {
-        let to = PromiseResize {
-            from: Some(change.offer.start),
-            until: change.offer.end,
-            width: Some(change.offer.width),
-            if_revision: Some(change.revision),
-        };
-        match client.resize_promise(&reservation.promise_id(), &to).await {
-            Ok(record) => Word::Made(Box::new(record)),
-            Err(Error::Problem(problem)) => match (problem.status, &problem.room) {
-                (409, Some(room)) => Word::Again(room.clone()),
-                // Its start has come meanwhile.
-                (400, _) if change.offer.start < self.shared.now() => Word::Again(Box::default()),
-                (400..=499, _) => Word::No(*problem),
-                _ => Word::Unknown(unknown(&problem.detail)),
-            },
-            Err(error) => Word::Unknown(unknown(&error.to_string())),
         }
     }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
-use estimand_api::promise::{PromiseBatch, PromisesMade, Room};
-use estimand_client::{Client, Error};
+use estimand_api::promise::{PromiseRequest, Room};
+use estimand_client::Client;
+use estimand_ordering::{Done, Order, OrderKey, Step};
 use estimand_reservations::Money;
 use futures_util::future::join_all;
 
@@ -15,11 +16,8 @@ use crate::document::Document;
 use crate::prices::{Priced, Prices};
 use crate::problems;
 use crate::requests::{Answer, Answered, Opened};
-use crate::reservation::{Offer, Order, Reservation, State};
+use crate::reservation::{Offer, Reservation, State};
 use crate::settings::Settings;
-
-/// How often an order is priced again before its reservations are refused: each time somebody else was faster.
-pub(super) const MAX_ROUNDS: usize = 64;
 
 /// Reservations of an order of which all are promised or none, and whoever waits for them: one, or those of a list.
 pub struct Party {
@@ -90,77 +88,40 @@ fn members(parties: &[Party]) -> impl Iterator<Item = &Member> {
     parties.iter().flat_map(|party| &party.members)
 }
 
-/// The ledger's answer.
-enum Word {
-    Made(PromisesMade),
-    /// It has moved on, or has no place for one of them.
-    Again(Box<Room>),
-    /// It never promises these.
-    No(Problem),
-    /// It may have promised them or not.
-    Unknown(Problem),
-}
-
 impl Desk {
     /// Orders until each of these is promised or refused, or the outcome stays unknown.
     pub(super) async fn complete(&self, client: &Client, mut parties: Vec<Party>) {
-        for _ in 0..MAX_ROUNDS {
-            parties.sort_by_key(|party| party.reservation().number);
-            let Some(order) = order_of(&parties) else { return };
-            parties = match self.ask(client, &order, &parties).await {
-                Word::Made(made) => return self.made(parties, &order, made),
-                Word::Again(room) => {
+        let Some(mut key) = key_of(&mut parties) else { return };
+        let mut order = Order::new(key.clone(), parts(&parties));
+        loop {
+            match self.ask(client, &mut order).await {
+                Some(Step::Done(done)) => return self.made(parties, &key, done),
+                Some(Step::Plan(room)) => {
                     self.shared.figures.repeated.increment();
                     note_full(&mut parties, &room, &self.shared.settings);
                     self.shared.heard_of(room.revision);
-                    self.reprice(client, parties, &order).await
+                    parties = self.reprice(client, parties, &key).await;
+                    let Some(next) = key_of(&mut parties) else { return };
+                    order.plan(next.clone(), parts(&parties));
+                    key = next;
                 }
-                Word::No(problem) if parties.len() > 1 => {
+                Some(Step::Apart(problem)) => {
                     tracing::warn!(%problem, "an order is refused; each reservation is ordered alone");
-                    return self.one_by_one(client, parties, &order).await;
+                    return self.one_by_one(client, parties, &key).await;
                 }
-                Word::No(problem) => return self.refuse(parties, &order, &problem).await,
-                Word::Unknown(problem) => {
-                    parties.iter_mut().for_each(|party| party.tell(Err(problem.clone())));
-                    return;
+                Some(Step::Refuse(problem)) => return self.refuse(parties, &key, &problem).await,
+                Some(Step::AskAgain(reason)) => {
+                    let problem = unknown(&reason);
+                    return parties.iter_mut().for_each(|party| party.tell(Err(problem.clone())));
                 }
-            };
-            if parties.is_empty() {
-                return;
+                None => return,
             }
         }
-        if let Some(order) = order_of(&parties) {
-            let problem = Problem::unavailable("others were faster each time; ask again", 1);
-            self.refuse(parties, &order, &problem).await;
-        }
-    }
-
-    async fn ask(&self, client: &Client, order: &Order, parties: &[Party]) -> Word {
-        let batch = PromiseBatch {
-            if_revision: Some(order.revision),
-            all_or_none: members(parties).map(|member| member.reservation.promise()).collect(),
-        };
-        match client.promise(&batch, &order.key).await {
-            Ok(made) => Word::Made(made),
-            Err(Error::Problem(problem)) => match (problem.status, &problem.room) {
-                (409, Some(room)) => Word::Again(room.clone()),
-                // Its start has come meanwhile.
-                (400, _) if self.has_begun(parties) => Word::Again(Box::default()),
-                (400..=499, _) => Word::No(*problem),
-                _ => Word::Unknown(unknown(&problem.detail)),
-            },
-            Err(error) => Word::Unknown(unknown(&error.to_string())),
-        }
-    }
-
-    fn has_begun(&self, parties: &[Party]) -> bool {
-        let now = self.shared.now();
-        members(parties).any(|member| member.reservation.progress.offer.start < now)
     }
 
     /// All are promised. They are stored as that in one step, an order that is sent again has all that it had, and meanwhile the
     /// next order is opened: the ledger and the prices have these already.
-    fn made(&self, parties: Vec<Party>, order: &Order, made: PromisesMade) {
+    fn made(&self, parties: Vec<Party>, order: &OrderKey, made: Done) {
         self.count_as_taken(&parties, order, made.revision);
         let mut records = made.promises;
         let units = members(&parties).map(|member| {
@@ -185,7 +146,7 @@ impl Desk {
     }
 
     /// Prices go on from the revision of the ledger with these promises, without reading it anew.
-    fn count_as_taken(&self, parties: &[Party], order: &Order, revision: u64) {
+    fn count_as_taken(&self, parties: &[Party], order: &OrderKey, revision: u64) {
         let known = self.shared.prices.load_full();
         let next = known.filter(|prices| prices.revision == order.revision).and_then(|prices| {
             let mut next: Prices = (*prices).clone();
@@ -204,7 +165,7 @@ impl Desk {
     }
 
     /// Prices all of them again. Those that cannot be had any more are refused, and left out.
-    async fn reprice(&self, client: &Client, parties: Vec<Party>, before: &Order) -> Vec<Party> {
+    async fn reprice(&self, client: &Client, parties: Vec<Party>, before: &OrderKey) -> Vec<Party> {
         let mut prices = match self.read_prices(client).await {
             Ok(prices) => (*prices).clone(),
             Err(problem) => {
@@ -215,7 +176,7 @@ impl Desk {
                 return Vec::new();
             }
         };
-        let order = Order { key: new_key(), revision: prices.revision };
+        let order = OrderKey { key: new_key(), revision: prices.revision };
         let answers: Vec<_> = parties
             .into_iter()
             .map(|mut party| match self.price_again(&mut prices, &mut party) {
@@ -266,9 +227,9 @@ impl Desk {
     }
 
     /// Each party of an order is ordered by itself, so that one does not spoil the others.
-    async fn one_by_one(&self, client: &Client, parties: Vec<Party>, before: &Order) {
+    async fn one_by_one(&self, client: &Client, parties: Vec<Party>, before: &OrderKey) {
         for mut party in parties {
-            let order = Order { key: new_key(), revision: before.revision };
+            let order = OrderKey { key: new_key(), revision: before.revision };
             let parts = party.members.iter().map(|member| {
                 let Reservation { document, progress, .. } = &*member.reservation;
                 (Arc::clone(document), progress.offer)
@@ -286,7 +247,7 @@ impl Desk {
         }
     }
 
-    async fn refuse(&self, parties: Vec<Party>, order: &Order, problem: &Problem) {
+    async fn refuse(&self, parties: Vec<Party>, order: &OrderKey, problem: &Problem) {
         for mut party in parties {
             let answer = Answer::Refused { reason: problem.detail.clone() };
             // If it is not stored, it is ordered again, and refused again.
@@ -299,7 +260,7 @@ impl Desk {
     async fn answer(
         &self,
         numbers: Vec<u64>,
-        order: &Order,
+        order: &OrderKey,
         answer: Answer,
     ) -> Result<Vec<Arc<Reservation>>, Problem> {
         let answered = Answered { numbers, order: order.key.clone(), answer };
@@ -319,8 +280,16 @@ fn tell_all(parties: Vec<Party>, outcome: Result<Vec<Arc<Reservation>>, Problem>
     }
 }
 
-fn order_of(parties: &[Party]) -> Option<Order> {
+/// The key under which parties, which are put in order, are asked for; none: there are none.
+fn key_of(parties: &mut [Party]) -> Option<OrderKey> {
+    parties.sort_by_key(|party| party.reservation().number);
     parties.first().and_then(|party| party.reservation().progress.order.clone())
+}
+
+/// The promises of each party.
+fn parts(parties: &[Party]) -> Vec<Vec<PromiseRequest>> {
+    let promises = |party: &Party| party.members.iter().map(|member| member.reservation.promise()).collect();
+    parties.iter().map(promises).collect()
 }
 
 /// Notes the starts at which the ledger has no place for one of them.

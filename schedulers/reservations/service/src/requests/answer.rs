@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use estimand_ordering::OrderKey;
 use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 
@@ -9,7 +10,7 @@ use super::{Edit, together};
 use crate::change::Rejection;
 use crate::credits::{HELD, Reason};
 use crate::document::Document;
-use crate::reservation::{Offer, Order, Reservation, State};
+use crate::reservation::{Offer, Reservation, State};
 use crate::writer::ReservationsState;
 
 pub struct Answered {
@@ -30,7 +31,7 @@ pub enum Answer {
     /// They were priced again, and are ordered again. Their documents are the same but for the value.
     Repriced {
         parts: Vec<(Arc<Document>, Offer)>,
-        order: Order,
+        order: OrderKey,
     },
 }
 
@@ -82,7 +83,7 @@ fn refuse(edits: &mut [Edit<'_>], reason: &str, at: i64) {
 }
 
 /// The prices that are held become the new ones. If the account has too little for that, all end here.
-fn reprice(edits: &mut [Edit<'_>], parts: Vec<(Arc<Document>, Offer)>, order: &Order, at: i64) {
+fn reprice(edits: &mut [Edit<'_>], parts: Vec<(Arc<Document>, Offer)>, order: &OrderKey, at: i64) {
     let Some(first) = edits.first() else { return };
     let (table, account) = (first.table, first.after.account.clone());
     let held: Money = edits.iter().map(|edit| edit.after.progress.offer.price).sum();

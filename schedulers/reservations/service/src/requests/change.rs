@@ -64,7 +64,7 @@ pub struct ChangeAnswered {
 
 pub enum ChangeAnswer {
     /// The promise as it is since then.
-    Made(Box<PromiseRecord>),
+    Made(Vec<PromiseRecord>),
     Refused,
 }
 
@@ -83,14 +83,14 @@ impl Request<ReservationsState> for ChangeAnswered {
         let mut edit = Edit::new(table, reservation, "scheduler");
         edit.after.progress.change = None;
         match self.answer {
-            ChangeAnswer::Made(record) => made(&mut edit, reservation, change, *record),
+            ChangeAnswer::Made(records) => made(&mut edit, reservation, change, records),
             ChangeAnswer::Refused => edit.pay(HELD, &reservation.account, change.held, Reason::Refund),
         }
         Ok(edit.decision(state.now_us()))
     }
 }
 
-fn made(edit: &mut Edit<'_>, before: &Reservation, change: PendingChange, record: PromiseRecord) {
+fn made(edit: &mut Edit<'_>, before: &Reservation, change: PendingChange, records: Vec<PromiseRecord>) {
     let old_price = before.progress.offer.price;
     // The difference, if it costs less, is given back as if so much was cancelled.
     let less = old_price.checked_sub(change.offer.price).unwrap_or_default();
@@ -103,7 +103,7 @@ fn made(edit: &mut Edit<'_>, before: &Reservation, change: PendingChange, record
     let progress = &mut edit.after.progress;
     progress.fees = progress.fees.checked_add(kept).unwrap_or(progress.fees);
     // It may have been heard of as it is later.
-    if record.revision > progress.revision {
+    if let Some(record) = records.into_iter().find(|record| record.revision > progress.revision) {
         (progress.revision, progress.nodes) = (record.revision, record.units);
     }
     if !is_as_wide && progress.task != TaskStanding::None {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::share::ShareKind;
+use estimand_ordering::OrderKey;
 use estimand_reservations::Money;
 use estimand_runtime::single_writer::{Decision, Request};
 use estimand_web::Scope;
@@ -14,7 +15,7 @@ use crate::bid::Bid;
 use crate::change::{BidRecord, Change, Rejection};
 use crate::credits::{HELD, Reason};
 use crate::document::Document;
-use crate::reservation::{Offer, Order, Progress, Reservation};
+use crate::reservation::{Offer, Progress, Reservation};
 use crate::table::Table;
 use crate::usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS, Usage};
 use crate::writer::ReservationsState;
@@ -35,7 +36,7 @@ pub struct Open {
     /// The places of tasks of all nodes together.
     pub places: u64,
     pub by: String,
-    pub order: Order,
+    pub order: OrderKey,
 }
 
 /// The reservations of a request.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use estimand_api::promise::{PromiseRecord, PromiseState, PromiseTasks};
+use estimand_ordering::OrderKey;
 use estimand_runtime::Clock;
 use estimand_runtime::single_writer::{Request, State as _};
 use estimand_web::Scope;
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 use crate::document::Document;
-use crate::reservation::{Offer, Order, PendingChange, Progress, TaskStanding};
+use crate::reservation::{Offer, PendingChange, Progress, TaskStanding};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -141,7 +142,7 @@ impl World {
         let id = |of: u64| format!("r{of}");
         let offer =
             |price: u64| Offer { price: Money::microcredits(price), start: 1_100, end: 1_200, width: 1 };
-        let order = Order { key: "one".to_owned(), revision: 1 };
+        let order = OrderKey { key: "one".to_owned(), revision: 1 };
         // All of a list, or one alone.
         let numbers = |state: &ReservationsState, of: u64| -> Vec<u64> {
             let list = state.table().get(of).and_then(|one| one.progress.list);
@@ -203,9 +204,7 @@ impl World {
             }
             Step::AnswerChange { of, key, is_made, revision } => {
                 let answer = match is_made {
-                    true => {
-                        ChangeAnswer::Made(Box::new(promise(format!("p{of}"), 0, revision, 1_100, 1_200)))
-                    }
+                    true => ChangeAnswer::Made(vec![promise(format!("p{of}"), 0, revision, 1_100, 1_200)]),
                     false => ChangeAnswer::Refused,
                 };
                 self.decide(ChangeAnswered { number: of, key: key.to_string(), answer });

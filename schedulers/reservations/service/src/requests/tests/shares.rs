@@ -44,7 +44,7 @@ impl World {
             scope: scope.clone(),
             places: 80,
             by: account.to_owned(),
-            order: Order { key: "one".to_owned(), revision: 1 },
+            order: OrderKey { key: "one".to_owned(), revision: 1 },
         };
         if let Decision::Change(change, _) = open.decide(&self.state)? {
             self.state.stage(&change);
@@ -156,7 +156,7 @@ fn a_store_over_the_bounds_loads_and_refuses_only_what_is_new() {
 /// A reservation of eve's.
 fn kept(document: &Arc<Document>, is_over: bool) -> Reservation {
     let offer = Offer { price: Money::ZERO, start: 1_100, end: 1_200, width: 1 };
-    let mut progress = Progress::new(offer, Order { key: "old".to_owned(), revision: 1 }, document);
+    let mut progress = Progress::new(offer, OrderKey { key: "old".to_owned(), revision: 1 }, document);
     if is_over {
         progress.state = State::Over;
     }

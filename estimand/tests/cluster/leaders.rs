@@ -121,13 +121,14 @@ fn a_leader_that_stood_still_leads_no_more() {
     let leader = pair.leader.base_url().to_owned();
     pair.leader.pause();
     wait::until(PATIENCE, "the leader to stand still", || stands_still(pair.leader.pid()).then_some(()));
-    // It will read this the moment it goes on, before anything can have told it.
+    // The leader reads this the moment it goes on, before anything can have told it, or finds that it has waited too long (408).
     let question =
         std::thread::spawn(move || Http::new(&leader).with_deadline(PATIENCE * 2).get("/api/nodes").status);
     pair.check_taken_over(&place);
 
     pair.leader.resume();
-    assert_eq!(question.join().unwrap(), 503, "it answers nothing on behalf of a lead that is over");
+    let answered = question.join().unwrap();
+    assert!(matches!(answered, 408 | 503), "{answered}: an answer on behalf of a lead that is over");
     let begun = place.runs("n1", "pulse");
     wait::until(PATIENCE, "some time in which only one leads", || {
         assert!(!leads(pair.leader.base_url()), "two managers lead");

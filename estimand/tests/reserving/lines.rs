@@ -10,20 +10,17 @@ use serde_json::{Value, json};
 
 use crate::plane::Plane;
 
-/// Fewer than half of the files that may be open here.
+/// Fewer than the files that may be open here.
 const MANY: usize = 9_000;
 
-pub struct Connection {
-    stream: TcpStream,
-    reader: BufReader<TcpStream>,
-}
+/// One descriptor, for both directions.
+pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
     pub fn open(plane: &Plane) -> Self {
         let stream = TcpStream::connect(plane.lines).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let reader = BufReader::new(stream.try_clone().unwrap());
-        Connection { stream, reader }
+        Connection(BufReader::new(stream))
     }
 
     /// One that has shown the operator's token.
@@ -39,12 +36,12 @@ impl Connection {
     }
 
     pub fn say(&mut self, line: &Value) {
-        self.stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.0.get_ref().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub fn hear(&mut self) -> Value {
         let mut line = String::new();
-        self.reader.read_line(&mut line).unwrap();
+        self.0.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
@@ -55,7 +52,7 @@ impl Connection {
 
     fn is_closed(&mut self) -> bool {
         let mut line = String::new();
-        matches!(self.reader.read_line(&mut line), Ok(0) | Err(_))
+        matches!(self.0.read_line(&mut line), Ok(0) | Err(_))
     }
 }
 
@@ -214,16 +211,43 @@ fn what_is_wrong_is_answered_and_nobody_reserves_without_a_token() {
         ("{\"reserveList\": {\"value\": 7}}", "allOrNone"),
         ("{\"quote\": {\"resources\": {\"cpu\": 1}, \"duration\": \"-1\"}}", "duration"),
     ] {
-        connection.stream.write_all(format!("{line}\r\n\n").as_bytes()).unwrap();
+        connection.0.get_ref().write_all(format!("{line}\r\n\n").as_bytes()).unwrap();
         let answer = connection.hear();
         assert_eq!(answer["status"], 400, "{line}: {answer}");
         assert!(answer["body"].to_string().contains(part), "{line}: {answer}");
     }
     // Half a line and no more.
-    connection.stream.write_all(b"{\"show\": \"r1\"").unwrap();
-    connection.stream.shutdown(Shutdown::Write).unwrap();
+    connection.0.get_ref().write_all(b"{\"show\": \"r1\"").unwrap();
+    connection.0.get_ref().shutdown(Shutdown::Write).unwrap();
     assert!(connection.hear()["body"]["detail"].as_str().unwrap().contains("ends in its middle"));
     assert!(connection.is_closed());
+}
+
+/// A long line takes room for the whole of it as soon as it has begun.
+#[test]
+fn long_lines_that_never_end_leave_room_for_those_of_others() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "10");
+    let half = "x".repeat(5_000);
+    let begun = |connections: Vec<Connection>| {
+        connections.iter().for_each(|one| one.0.get_ref().write_all(half.as_bytes()).unwrap());
+        connections
+    };
+    let mut strangers = begun((0..300).map(|_| Connection::open(&plane)).collect());
+    let token = plane.token(&json!({ "name": "greedy", "role": "operate" }));
+    let mut greedy = begun((0..300).map(|_| Connection::showing(&plane, &token)).collect());
+    assert_eq!(strangers.last_mut().unwrap().hear()["status"], 413);
+    assert_eq!(greedy.last_mut().unwrap().hear()["status"], 503);
+    let text = "x".repeat(20 << 10);
+    let task = json!({ "command": ["true"], "environment": { "TEXT": text } });
+    let asked = json!({
+        "resources": { "cpu": 0.01 }, "duration": 1, "from": "10m", "value": 9, "user": "ada", "task": task
+    });
+    let mut connection = Connection::of_operator(&plane);
+    connection.say(&json!({ "reserve": asked }));
+    let made = connection.hear();
+    assert_eq!(made["status"], 201, "{made}");
 }
 
 #[test]
@@ -237,13 +261,13 @@ fn a_line_without_end_is_refused_and_many_of_them_take_no_memory() {
                 let mut connection = Connection::open(&plane);
                 let piece = vec![b'x'; 64 * 1024];
                 for _ in 0..160 {
-                    if connection.stream.write_all(&piece).is_err() {
+                    if connection.0.get_ref().write_all(&piece).is_err() {
                         break;
                     }
                 }
                 // It was told, unless the reset overtook the answer.
                 let mut line = String::new();
-                if connection.reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+                if connection.0.read_line(&mut line).is_ok_and(|length| length > 0) {
                     assert!(line.contains("\"status\":413") || line.contains("\"status\":503"), "{line}");
                 }
             });

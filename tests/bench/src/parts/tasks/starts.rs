@@ -30,10 +30,10 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     let http = plane.http();
     let singles = cores.on_load_core(|| {
         // The first one waits for the node to be known.
-        single(&http)?;
+        single(&http, "bench")?;
         let mut times = (Histogram::default(), Histogram::default());
         for _ in 0..SINGLE {
-            let (started, known) = single(&http)?;
+            let (started, known) = single(&http, "bench")?;
             times.0.record(started);
             times.1.record(known);
         }
@@ -50,7 +50,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<()> {
     drop(agent);
     // As an agent has it by default: so a node does not wait for the way to the planner and back.
     let _agent = plane.agent("many", &["--label", "side=many"])?;
-    cores.on_load_core(|| single(&http).map(drop))?;
+    cores.on_load_core(|| single(&http, "many").map(drop))?;
     of_agent(bench, &plane, "many", program, BY_DEFAULT)
 }
 
@@ -73,10 +73,11 @@ fn of_agent(
     Ok(())
 }
 
-/// How long one took until its program ran, and until its end was known.
-fn single(http: &Http) -> anyhow::Result<(Duration, Duration)> {
+/// How long a task of this node took until its program ran, and until its end was known. Without the node, a task could be
+/// placed on one that has just gone.
+fn single(http: &Http, node: &str) -> anyhow::Result<(Duration, Duration)> {
     let began = now();
-    let id = submit(http, &json!({ "command": ["/bin/date", "+%s%N"] }))?;
+    let id = submit(http, &json!({ "command": ["/bin/date", "+%s%N"], "nodes": format!("side={node}") }))?;
     succeeded(http, &id)?;
     let known = now().saturating_sub(began);
     let page = http.get(&format!("/api/tasks/{id}/logs")).expect_status(200).json();

@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use estimand_api::access::Token;
-use estimand_client::Client;
+use estimand_client::{Client, Credentials, Options};
 
 use crate::brake::Brakes;
 use crate::child::ChildProcess;
@@ -22,6 +23,8 @@ const OWN: &str = "/proc/self/exe";
 /// The beginning of the binary's first line.
 const GREETING: &str = "listening on ";
 const RANDOM: &str = "/dev/urandom";
+/// How long the services may take to be ready, on a busy machine.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Processes that run, the services first.
 #[derive(Debug, Default)]
@@ -56,7 +59,10 @@ impl Cluster {
             what: "the address of the services".to_owned(),
             last: line.clone(),
         })?;
-        let client = Client::with_token(address, Some(token.clone()))?;
+        let credentials = Credentials { token: Some(token.clone()), ..Credentials::default() };
+        let asking =
+            Options { attempts: u32::MAX, retry_within: READY_WITHIN, credentials, ..Options::default() };
+        let client = Client::with_options(address, asking)?;
         // It listens a moment before it is ready; the client asks again until then.
         client.nodes().await?;
         let address = address.to_owned();

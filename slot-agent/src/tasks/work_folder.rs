@@ -46,18 +46,18 @@ impl WorkFolder {
         Ok(WorkFolder(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// The number of its owner.
-    pub fn uid(&self) -> io::Result<u32> {
-        Ok(rustix::fs::fstat(&self.0)?.st_uid)
-    }
-
-    /// A plain file, to be read.
-    pub fn file(&self, path: &str) -> io::Result<File> {
+    /// A plain file of its owner's, to be read. A hard link to somebody else's file gives the task no more than it may read
+    /// itself. In a container whose image says the user, each file is of one of its own.
+    pub fn file(&self, path: &str, owner: &Owner) -> io::Result<File> {
         let file = rustix::fs::openat2(&self.0, path, FILE, Mode::empty(), BENEATH)?;
-        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-            FileType::RegularFile => Ok(File::from(file)),
-            _ => Err(io::Error::other("it is no plain file")),
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is no plain file"));
         }
+        if *owner != Owner::Anybody && stat.st_uid != rustix::fs::fstat(&self.0)?.st_uid {
+            return Err(io::Error::other("it belongs to another user than the task's"));
+        }
+        Ok(File::from(file))
     }
 
     /// Moves a file to its place. Folders that are missing are made.
@@ -209,7 +209,7 @@ impl Search<'_> {
 mod tests {
     use std::fs;
     use std::io::Read as _;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     use super::*;
 
@@ -260,9 +260,37 @@ mod tests {
         );
         let folder = WorkFolder::open(place.path()).unwrap();
         for path in ["file", "folder/secret", "pipe", "../secret", "/etc/passwd", "folder"] {
-            assert!(folder.file(path).is_err(), "{path}");
+            assert!(folder.file(path, &Owner::Agent).is_err(), "{path}");
         }
         assert!(WorkFolder::open(&place.path().join("folder")).is_err(), "nor if it is a link itself");
+    }
+
+    /// The kernel lets a user link files of others where `fs.protected_hardlinks` is 0.
+    #[test]
+    fn a_hard_link_to_somebody_elses_file_is_not_opened() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let (work, theirs) = (place.path().join("work"), place.path().join("secret"));
+        let identity = Identity { uid: 65_534, gid: 65_534, groups: Vec::new() };
+        fs::create_dir(&work).unwrap();
+        fs::write(&theirs, "of the operator").unwrap();
+        fs::hard_link(&theirs, work.join("linked")).unwrap();
+        fs::write(work.join("own"), "of the task").unwrap();
+        for own in [work.clone(), work.join("own")] {
+            chown(own, Some(identity.uid), Some(identity.gid)).unwrap();
+        }
+        fs::hard_link(work.join("own"), work.join("again")).unwrap();
+        let folder = WorkFolder::open(&work).unwrap();
+        let owner = Owner::Other(identity);
+        let refused = folder.file("linked", &owner).unwrap_err();
+        assert!(refused.to_string().contains("another user"), "{refused}");
+        assert!(folder.file("own", &owner).is_ok() && folder.file("again", &owner).is_ok());
+        assert!(
+            folder.file("linked", &Owner::Anybody).is_ok(),
+            "a container has no link to what is outside of it"
+        );
     }
 
     #[test]
@@ -295,7 +323,7 @@ mod tests {
             let at = format!("{}/b/c", modes.0);
             folder.put(&part, &at.parse().unwrap(), &owner).unwrap();
             let mut text = String::new();
-            folder.file(&at).unwrap().read_to_string(&mut text).unwrap();
+            folder.file(&at, &owner).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), part.exists()), ("content", false));
             assert_eq!((mode(&modes.0.to_string()), mode(&at)), modes);
         }

@@ -141,7 +141,8 @@ async fn fetch_one(
 
 /// True if the file lies in the task's folder already, as it should be.
 fn is_there(attempt: &Attempt, place: &str, size: u64, digest: Sha256) -> bool {
-    let there = WorkFolder::open(&attempt.folder.work()).and_then(|folder| folder.file(place));
+    let open = |folder: WorkFolder| folder.file(place, &attempt.owner());
+    let there = WorkFolder::open(&attempt.folder.work()).and_then(open);
     there.is_ok_and(|mut file| {
         file.metadata().is_ok_and(|data| data.len() == size)
             && storing::digest(&mut file, size).is_ok_and(|(found, _)| found == digest)

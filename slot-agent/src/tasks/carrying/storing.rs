@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use ring::digest::{Context, SHA256};
 use tokio::time::sleep;
 
 use super::super::record::End;
-use super::super::work_folder::{Owner, WorkFolder};
+use super::super::work_folder::WorkFolder;
 use super::super::{Attempt, Tasks};
 use super::way::Way;
 use super::{CarryError, GIVE_UP_AFTER, PIECE};
@@ -121,13 +121,8 @@ async fn store_one(way: &mut Way, path: &str, left: u64) -> Result<Result<TaskOu
 fn look_at(tasks: &Tasks, attempt: &Attempt, path: &str, left: u64) -> Result<(File, u64, Sha256), String> {
     let unreadable = |error: io::Error| format!("it cannot be read: {error}");
     let folder = WorkFolder::open(&attempt.folder.work()).map_err(unreadable)?;
-    let mut file = folder.file(path).map_err(unreadable)?;
+    let mut file = folder.file(path, &attempt.owner()).map_err(unreadable)?;
     let data = file.metadata().map_err(unreadable)?;
-    // A further name of somebody else's file: what the task may not read, it does not get this way either.
-    // The names in a container without a user are all of its own files.
-    if attempt.owner() != Owner::Anybody && data.uid() != folder.uid().map_err(unreadable)? {
-        return Err("it belongs to another user than the task's".to_owned());
-    }
     let too_large = |size: u64| {
         let most = tasks.options.max_file_bytes;
         format!(

@@ -1,5 +1,6 @@
 //! Refusals of wrong requests say what would be right; and the command line.
 
+use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
 use crate::plane::Plane;
@@ -42,6 +43,21 @@ fn what_is_refused_says_what_would_do() {
     plane.http.get("/api/reservations?state=LATE").expect_problem(400);
     plane.http.get("/api/reservations/prices?duration=1h").expect_problem(400);
     plane.check_money();
+}
+
+/// The request is as right as ever, so nothing is said of its fields.
+#[test]
+fn a_request_while_no_node_is_heard_of_is_told_to_ask_again() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.agent.pause();
+    let asked = json!({ "resources": { "cpu": 0.01 }, "duration": 1, "value": 9, "dryRun": true });
+    let problem = wait::until_ok(PATIENCE, "the node not to be heard of", || {
+        let answer = plane.reserve(&asked);
+        if answer.status == 200 { Err(answer) } else { Ok(answer) }
+    });
+    let detail = problem.expect_problem(503)["detail"].clone();
+    assert_eq!(detail, "no node takes promises now");
 }
 
 #[test]

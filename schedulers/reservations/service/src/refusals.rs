@@ -75,10 +75,9 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
     let invalid = |field: &str, message: String, expected: String| {
         Problem::invalid_field(FieldError::new(field, message).expected(expected))
     };
+    let no_node = || Problem::unavailable("no node takes promises now", 1);
     let refusal = match why {
-        NoPrice::Class { known, .. } if known.is_empty() => {
-            return Problem::unavailable("no node takes promises now", 1);
-        }
+        NoPrice::Class { known, .. } if known.is_empty() => return no_node(),
         NoPrice::Class { class, known } => {
             let message = format!("there is no node of class `{class}`");
             return invalid("class", message, format!("one of {}", known.join(", ")));
@@ -96,6 +95,8 @@ pub fn no_price(why: &NoPrice, document: &Document, settings: &Settings) -> Prob
         NoPrice::Refused(refusal) => refusal,
     };
     match refusal {
+        // No node of the class is heard of: its resources are not known, and asking later may do.
+        Refusal::UnknownResource { known, .. } if known.is_empty() => no_node(),
         Refusal::UnknownResource { resource, known } => {
             let known: Vec<&str> = known.iter().map(|resource| resource.as_str()).collect();
             invalid(

@@ -100,8 +100,8 @@ fn a_socket_in_the_file_system_serves_as_a_loopback_address_does() {
     let mut services = Services::start(&[]);
     let mode = fs::metadata(services.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o660);
-    printed(&services.cli(&["put", "load", "node-1", "1.10"]).output().unwrap());
-    assert_eq!(printed(&services.cli(&["get", "load", "--raw"]).output().unwrap()), "1.10\n");
+    printed(&services.cli(&["put", "weight", "node-1", "1.10"]).output().unwrap());
+    assert_eq!(printed(&services.cli(&["get", "weight", "--raw"]).output().unwrap()), "1.10\n");
     // Its own agent is connected there, too, and runs what ships in the box.
     wait::until_ok(PATIENCE, "a value of the agent", || {
         let value = services.cli(&["get", "cpu", "--node", "node-1", "--json"]).output().unwrap();
@@ -111,8 +111,8 @@ fn a_socket_in_the_file_system_serves_as_a_loopback_address_does() {
     // A request that needs a token on a loopback address needs one here, and so does one that came by way of a proxy.
     for (request, headers, status) in [
         ("GET /api/tokens", String::new(), "401"),
-        ("GET /api/data/load/node-1", "X-Forwarded-For: 10.1.2.3\r\n".to_owned(), "401"),
-        ("GET /api/data/load/node-1", String::new(), "200"),
+        ("GET /api/data/weight/node-1", "X-Forwarded-For: 10.1.2.3\r\n".to_owned(), "401"),
+        ("GET /api/data/weight/node-1", String::new(), "200"),
         ("GET /api/tokens", format!("Authorization: Bearer {TOKEN}\r\n"), "200"),
     ] {
         let answer = services.ask(request, &headers);
@@ -168,8 +168,8 @@ fn a_socket_of_systemd_is_taken_and_left_where_it_is() {
         command.args(["-c", ACTIVATE]).arg(path).arg("1").arg(process::binary()).arg("up");
         command
     });
-    printed(&services.cli(&["put", "load", "node-1", "2"]).output().unwrap());
-    assert_eq!(printed(&services.cli(&["get", "load", "--raw"]).output().unwrap()), "2\n");
+    printed(&services.cli(&["put", "weight", "node-1", "2"]).output().unwrap());
+    assert_eq!(printed(&services.cli(&["get", "weight", "--raw"]).output().unwrap()), "2\n");
     let socket = services.socket();
     let mut services = services;
     let pid = rustix::process::Pid::from_child(&services.process);
@@ -181,6 +181,18 @@ fn a_socket_of_systemd_is_taken_and_left_where_it_is() {
     let two = activated("2", &folder.path().join("s")).arg("--data-dir").arg(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&two.stderr);
     assert!(!two.status.success() && said.contains("hands on 2 sockets"), "{said}");
+}
+
+#[test]
+fn a_socket_that_is_announced_and_not_there_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec 3>&-; exec \"$@\"";
+    let mut command = process::command("/bin/sh");
+    command.args(["-c", script, "sh"]).arg(process::binary()).args(["up", "--no-agent", "--data-dir"]);
+    let refused = command.arg(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(said.contains("descriptor 3 is none") && said.contains("LISTEN_FDS"), "{said}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -71,11 +71,12 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix(UNIX) {
-            return match path.starts_with('/') && path.len() <= MAX_PATH_BYTES && !path.ends_with('/') {
-                true => Ok(ListenAddress::Unix(path.into())),
-                false => Err(format!(
+            return if path.starts_with('/') && path.len() <= MAX_PATH_BYTES && !path.ends_with('/') {
+                Ok(ListenAddress::Unix(path.into()))
+            } else {
+                Err(format!(
                     "expected a whole path of at most {MAX_PATH_BYTES} bytes after `unix:`, such as unix:/run/estimand.sock"
-                )),
+                ))
             };
         }
         if let Some(Ok(port)) = text.strip_prefix("localhost:").map(str::parse) {
@@ -107,7 +108,8 @@ impl HandedOn {
     /// Takes it, if there is one: `LISTEN_FDS` counts them, and `LISTEN_PID` says whom they are for. To be called once.
     pub fn take() -> io::Result<Option<Self>> {
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-        let (process, count) = (number("LISTEN_PID"), number("LISTEN_FDS"));
+        let process = number("LISTEN_PID");
+        let count = number("LISTEN_FDS");
         let Some(count) = count.filter(|count| *count > 0 && process == Some(std::process::id())) else {
             return Ok(None);
         };
@@ -116,15 +118,22 @@ impl HandedOn {
                 "systemd hands on {count} sockets (LISTEN_FDS); a service takes one: have one `ListenStream=` in its .socket"
             )));
         }
-        // SAFETY: systemd has opened it for this process, and nothing else here has it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(FIRST_HANDED_ON) };
-        rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
-        let is_listening = rustix::net::sockopt::socket_acceptconn(&descriptor).unwrap_or(false);
-        if !is_listening || rustix::net::sockopt::socket_type(&descriptor)? != SocketType::STREAM {
+        // SAFETY: it is borrowed for these questions alone, of which an answer may be that it is not open.
+        let announced = unsafe { BorrowedFd::borrow_raw(FIRST_HANDED_ON) };
+        rustix::io::fcntl_setfd(announced, rustix::io::FdFlags::CLOEXEC).map_err(|error| {
+            io::Error::other(format!(
+                "LISTEN_FDS says that systemd hands on a socket, and descriptor {FIRST_HANDED_ON} is none: {error}; expected \
+                 the variable to come from systemd alone"
+            ))
+        })?;
+        let is_listening = rustix::net::sockopt::socket_acceptconn(announced).unwrap_or(false);
+        if !is_listening || rustix::net::sockopt::socket_type(announced)? != SocketType::STREAM {
             return Err(io::Error::other(
                 "systemd hands on a descriptor that is no listening stream socket: have `ListenStream=` and no `Accept=yes`",
             ));
         }
+        // SAFETY: systemd has opened it for this process, and nothing else here has it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(FIRST_HANDED_ON) };
         let family = rustix::net::sockopt::socket_domain(&descriptor)?;
         let (listener, address) = if family == AddressFamily::UNIX {
             let listener = UnixListener::from(descriptor);

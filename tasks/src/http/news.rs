@@ -35,11 +35,12 @@ pub async fn news(
     body: Body<MAX_NEWS_BYTES>,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
+    let came = service.shared().clock.now_micros();
     let TaskNews { logs, reports, open } = body.parse(read).await?;
     let node = caller.node();
     // Unfinished lines are not stored, so news of them alone waits for no disk.
     if !logs.is_empty() || !reports.is_empty() || open.is_empty() {
-        service.change(News { logs, reports, node: node.map(str::to_owned) }).await?;
+        service.change(News { logs, reports, came, node: node.map(str::to_owned) }).await?;
     }
     if !open.is_empty() {
         service.shared().loaded(|_| ())?;

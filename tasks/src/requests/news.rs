@@ -25,6 +25,8 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 pub struct News {
     pub logs: Vec<TaskLog>,
     pub reports: Vec<TaskReport>,
+    /// When the news came, in microseconds since 1970. What is stored before them may take its time.
+    pub came: i64,
     /// The node for which the caller speaks; none: for any.
     pub node: Option<String>,
 }
@@ -33,9 +35,8 @@ impl Request<TasksState> for News {
     type Reply = ();
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, ()>, Rejection> {
-        let at = state.now_us();
-        let News { logs, reports, node } = self;
-        let mut edits = Edits::new(state.table(), at);
+        let News { logs, reports, came, node } = self;
+        let mut edits = Edits::new(state.table(), state.now_us());
         let mut room = LogRoom::new(state.table(), &state.users);
         for log in logs {
             if let Some(edit) = edit_of(&mut edits, node.as_deref(), &log.id, log.attempt) {
@@ -45,7 +46,7 @@ impl Request<TasksState> for News {
         }
         for report in reports {
             if let Some(edit) = edit_of(&mut edits, node.as_deref(), &report.id, report.attempt) {
-                report_on(edit, report, at);
+                report_on(edit, report, came);
             }
         }
         Ok(match edits.finish() {
@@ -64,11 +65,11 @@ fn edit_of<'e>(edits: &'e mut Edits<'_>, node: Option<&str>, id: &str, attempt: 
     (speaks && edit.after.progress.attempt == attempt).then_some(edit)
 }
 
-fn report_on(edit: &mut Edit, report: TaskReport, at: i64) {
+fn report_on(edit: &mut Edit, report: TaskReport, came: i64) {
     let TaskReport { attempt, ago, outputs, .. } = report;
     // It may be told late. By how much the node says, so no clocks are compared.
     let since = i64::try_from(edit.after.progress.since).unwrap_or(0).saturating_mul(1_000);
-    let at = at.saturating_sub_unsigned(ago.unwrap_or(0)).max(since);
+    let at = came.saturating_sub_unsigned(ago.unwrap_or(0)).max(since);
     let is_end = matches!(report.stage, TaskStage::Ended { .. });
     let cause = match report.stage {
         TaskStage::Accepted => Event::Accept { attempt },

@@ -16,7 +16,7 @@ use estimand_api::pointer::Pointer;
 use estimand_api::problem::Problem;
 use estimand_api::selector::ReadSelector;
 use estimand_api::value::Value as StoredValue;
-use estimand_web::{Body, Failure, Query, ResponseBudget, has_already, set_digest, wants_lines};
+use estimand_web::{Body, Failure, Query, ResponseBudget, User, has_already, set_digest, wants_lines};
 
 use crate::DataService;
 use crate::core::view::ShownValue;
@@ -127,9 +127,10 @@ fn answer<'q>(
         let (pieces, digest) = joined_tables(req, tables);
         let is_empty = pieces.iter().map(Bytes::len).sum::<usize>() == EMPTY.len();
         // An answer that the caller has already takes no room among the large responses.
-        let body = match digest.is_some_and(|digest| has_already(req, &digest)) {
-            true => BoxBody::new(()),
-            false => budget.body(pieces)?,
+        let body = if digest.is_some_and(|digest| has_already(req, &digest)) {
+            BoxBody::new(())
+        } else {
+            budget.body(User::of(req).as_ref(), pieces)?
         };
         let mut response = respond_with(&snapshot, JSON, body);
         digest.into_iter().for_each(|digest| set_digest(&mut response, digest));
@@ -154,9 +155,10 @@ fn answer<'q>(
     };
     let reason = || choice.as_ref().and_then(NodeChoice::hint).or_else(|| names.hint(&snapshot));
     let reason = if shown.is_empty() { reason() } else { None };
-    let mut response = match in_lines {
-        true => respond_with(&snapshot, LINES, budget.body(vec![lines_of(shown)])?),
-        false => json(&snapshot, array_of(shown)),
+    let mut response = if in_lines {
+        respond_with(&snapshot, LINES, budget.body(vec![lines_of(shown)])?)
+    } else {
+        json(&snapshot, array_of(shown))
     };
     hint(&mut response, reason);
     Ok(response)

@@ -20,8 +20,8 @@ use estimand_api::problem::Problem;
 use estimand_api::selector::ReadSelector;
 use estimand_runtime::Stop;
 use estimand_web::{
-    Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, event_stream, held,
-    last_event_id, push_event_id,
+    Failure, KEEP_ALIVE, Query, ResponseBudget, ResponseReservation, STILL_HERE, Slices, User, event_stream,
+    held, last_event_id, push_event_id,
 };
 use futures_util::stream::unfold;
 use tokio::time::{Instant, Sleep, sleep};
@@ -102,6 +102,7 @@ pub async fn watch(
     let mut watcher = Watcher {
         service: service.0.clone(),
         budget: budget.0.clone(),
+        user: User::of(&req),
         stop: service.stop(),
         seat,
         shared_as: choice.is_none().then(|| req.query_string().into()),
@@ -133,6 +134,7 @@ enum News {
 struct Watcher {
     service: DataService,
     budget: ResponseBudget,
+    user: Option<User>,
     stop: Stop,
     seat: Seat,
     watched: Watched,
@@ -286,7 +288,7 @@ impl Watcher {
         let mut pieces = joined(b"", self.watched.items(snapshot).into_iter(), b"");
         pieces.insert(0, Bytes::from(out));
         pieces.push(Bytes::from(end));
-        let reservation = self.budget.reserve(&pieces)?;
+        let reservation = self.budget.reserve(self.user.as_ref(), &pieces)?;
         self.waiting = Some((Slices::new(pieces), reservation));
         self.seen = Some(snapshot.revision);
         Ok(())

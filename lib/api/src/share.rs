@@ -25,6 +25,8 @@ pub enum ShareKind {
     Polls,
     Tunnels,
     Connections,
+    Bodies,
+    Responses,
 }
 
 /// The unit of a kind.
@@ -52,7 +54,7 @@ pub struct ShareDeclaration {
 }
 
 /// As many as there are kinds.
-pub const KINDS_OF_SHARE: usize = 14;
+pub const KINDS_OF_SHARE: usize = 16;
 
 /// All kinds, each at its own place.
 pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
@@ -87,6 +89,15 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
         declared(Kind::Polls, "polls", "polls", Number, "requests that wait", "end some"),
         declared(Kind::Tunnels, "tunnels", "tunnels", Number, "connections to tasks", "end some"),
         declared(Kind::Connections, "connections", "connections", Number, "connections", "close some"),
+        declared(Kind::Bodies, "bodies", "bodies", Bytes, "requests on their way", "send fewer at once"),
+        declared(
+            Kind::Responses,
+            "responses",
+            "responses",
+            Bytes,
+            "responses on their way",
+            "read them first",
+        ),
     ]
 };
 
@@ -150,8 +161,8 @@ impl ShareKind {
     }
 
     /// The same for a thing that passes: 503.
-    pub fn busy(self, user: &str, used: u64, limit: u64) -> Problem {
-        let problem = Problem::new(503, kind::SHARE_FULL, TITLE, self.detail(user, used, 1, limit));
+    pub fn busy(self, user: &str, used: u64, more: u64, limit: u64) -> Problem {
+        let problem = Problem::new(503, kind::SHARE_FULL, TITLE, self.detail(user, used, more, limit));
         Problem { retry_after: Some(1), ..problem }
     }
 
@@ -371,6 +382,6 @@ mod tests {
             "documents of tasks kept: `alice` has 1MiB of at most 1MiB, and this would be 300 more; cancel or delete some, or an \
              operator gives more: `estimand users set alice --memory 2MiB`"
         );
-        assert_eq!(ShareKind::Watches.busy("alice", 8, 8).status, 503);
+        assert_eq!(ShareKind::Watches.busy("alice", 8, 1, 8).status, 503);
     }
 }

@@ -23,6 +23,7 @@ use futures_util::future::LocalBoxFuture;
 use crate::body_budget::{BodyBudget, BodyReservation};
 use crate::body_encoding::{inflate, is_compressed};
 use crate::failure::Failure;
+use crate::shares::User;
 
 /// How long the whole body may take to arrive.
 pub const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -98,7 +99,7 @@ pub(crate) fn refuse_any(req: &HttpRequest) -> Result<(), Problem> {
 }
 
 fn reservation(req: &HttpRequest) -> Option<BodyReservation> {
-    req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve())
+    req.app_data::<ThinData<BodyBudget>>().map(|budget| budget.reserve(User::of(req)))
 }
 
 impl<const LIMIT: usize> FromRequest for Body<LIMIT> {

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use estimand_api::problem::Problem;
+use estimand_api::share::ShareKind;
+
+use crate::shares::User;
 
 /// A few of the largest bodies that there may be.
-const BUDGET_BYTES: usize = 32 * 1024 * 1024;
+pub(crate) const BUDGET_BYTES: usize = 32 * 1024 * 1024;
 
 /// The bytes that all bodies together take at the moment.
 #[derive(Debug, Clone, Default)]
@@ -20,12 +23,13 @@ pub(crate) struct BodyBudget(Arc<AtomicUsize>);
 #[derive(Debug)]
 pub(crate) struct BodyReservation {
     budget: BodyBudget,
+    user: Option<User>,
     bytes: usize,
 }
 
 impl BodyBudget {
-    pub(crate) fn reserve(&self) -> BodyReservation {
-        BodyReservation { budget: self.clone(), bytes: 0 }
+    pub(crate) fn reserve(&self, user: Option<User>) -> BodyReservation {
+        BodyReservation { budget: self.clone(), user, bytes: 0 }
     }
 }
 
@@ -33,6 +37,9 @@ impl BodyReservation {
     /// Grows the reservation to this many bytes.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
+        if let Some(user) = &self.user {
+            user.take_bytes(ShareKind::Bodies, self.bytes, more, BUDGET_BYTES)?;
+        }
         // Given back with the rest, also if it was too much.
         self.bytes += more;
         match self.budget.0.fetch_add(more, Ordering::AcqRel) + more {
@@ -48,6 +55,9 @@ impl BodyReservation {
 impl Drop for BodyReservation {
     fn drop(&mut self) {
         self.budget.0.fetch_sub(self.bytes, Ordering::AcqRel);
+        if let Some(user) = &self.user {
+            user.give_back(ShareKind::Bodies, self.bytes);
+        }
     }
 }
 
@@ -59,7 +69,7 @@ mod tests {
     #[test]
     fn bytes_that_one_gives_back_another_takes() {
         let budget = BodyBudget::default();
-        let (mut one, mut other) = (budget.reserve(), budget.reserve());
+        let (mut one, mut other) = (budget.reserve(None), budget.reserve(None));
         one.grow_to(BUDGET_BYTES - 10).unwrap();
         other.grow_to(7).unwrap();
         other.grow_to(10).unwrap();
@@ -69,5 +79,21 @@ mod tests {
         other.grow_to(20).unwrap();
         drop(other);
         assert_eq!(budget.0.load(Ordering::Acquire), 0);
+    }
+    #[test]
+    fn bodies_of_a_user_leave_room_for_those_of_others() {
+        let (budget, alice) = (BodyBudget::default(), User::from("alice"));
+        let of_alice = || budget.reserve(Some(alice.clone()));
+        let (mut large, mut second) = (of_alice(), of_alice());
+        // A body that is alone may be as large as any.
+        large.grow_to(BUDGET_BYTES / 4).unwrap();
+        large.grow_to(BUDGET_BYTES / 2).unwrap();
+        let refused = second.grow_to(1).unwrap_err();
+        assert!(refused.status == 503 && refused.detail.contains("users set alice --bodies"), "{refused:?}");
+        budget.reserve(Some("bob".into())).grow_to(BUDGET_BYTES / 2).unwrap();
+        drop(large);
+        second.grow_to(1).unwrap();
+        drop(second);
+        assert_eq!(alice.held(ShareKind::Bodies), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! The shares of users in what any service of this process may have open: watches, requests that wait, connections. They are
-//! counted here, by what a response is and not by who answers, so that no service can forget them.
+//! The shares of users in what any service of this process may have open: watches, requests that wait, connections, bytes on
+//! their way. They are counted here, by what a response is and not by who answers, so that no service can forget them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +8,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{Problem, kind};
 use estimand_api::share::ShareKind;
 
+use crate::body_budget;
 use crate::connections::{self, Connection};
 use crate::failure::{Failure, Foreign};
+use crate::response_budget;
 use crate::role::Principal;
 use crate::share_report::ShareReport;
 use crate::shares::Permit;
@@ -25,6 +27,8 @@ pub(crate) fn report_bounds(report: &mut ShareReport) {
     report.bound(ShareKind::Watches, MAX_WATCHES);
     report.bound(ShareKind::Polls, MAX_POLLS);
     report.bound(ShareKind::Connections, max_connections());
+    report.bound(ShareKind::Bodies, body_budget::BUDGET_BYTES as u64);
+    report.bound(ShareKind::Responses, response_budget::BUDGET_BYTES as u64);
 }
 
 /// A request whose response is not there at once.

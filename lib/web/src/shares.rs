@@ -20,7 +20,7 @@ use crate::role::Principal;
 #[derive(Clone, Default)]
 pub struct Users(Arc<RwLock<HashMap<Arc<str>, User>>>);
 
-/// One user. Clones are the same.
+/// A user. Clones are the same.
 #[derive(Clone)]
 pub struct User(Arc<UserState>);
 
@@ -65,6 +65,11 @@ impl Users {
 }
 
 impl User {
+    /// The user whose token a request shows.
+    pub fn of(req: &HttpRequest) -> Option<User> {
+        req.extensions().get::<Principal>().and_then(|caller| caller.as_user().cloned())
+    }
+
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -85,23 +90,47 @@ impl User {
         let add = |held: u64| (held < limit).then_some(held + 1);
         match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
             Ok(_) => Ok(Permit(Some((self.clone(), kind)))),
-            Err(held) => Err(kind.busy(self.name(), held, limit)),
+            Err(held) => Err(kind.busy(self.name(), held, 1, limit)),
         }
+    }
+
+    /// Takes so many bytes more of a thing that passes and has `own` already. A thing that is alone may be larger than the
+    /// share, or it could never pass.
+    pub(crate) fn take_bytes(
+        &self,
+        kind: ShareKind,
+        own: usize,
+        more: usize,
+        bound: usize,
+    ) -> Result<(), Problem> {
+        let limit = self.limits().limit(kind, bound as u64);
+        let add = |held: u64| {
+            let all = held + more as u64;
+            (more == 0 || held == own as u64 || all <= limit).then_some(all)
+        };
+        let taken = self.0.held[kind as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.map(drop).map_err(|held| kind.busy(self.name(), held, more as u64, limit))
+    }
+
+    pub(crate) fn give_back(&self, kind: ShareKind, amount: usize) {
+        self.0.held[kind as usize].fetch_sub(amount as u64, Ordering::Relaxed);
     }
 
     /// Refuses `more` of a stored thing of which the user has `used`. `bound` is the most of them that is kept in all.
     pub fn check(&self, kind: ShareKind, used: u64, more: u64, bound: u64) -> Result<(), Problem> {
         let limit = self.limits().limit(kind, bound);
-        match used.saturating_add(more) <= limit {
-            true => Ok(()),
-            false => Err(kind.full(self.name(), used, more, limit)),
+        if used.saturating_add(more) <= limit {
+            Ok(())
+        } else {
+            Err(kind.full(self.name(), used, more, limit))
         }
     }
 }
 
 impl From<&str> for User {
     fn from(name: &str) -> Self {
-        let (limits, held) = (ArcSwap::default(), Default::default());
+        let limits = ArcSwap::default();
+        let held = Default::default();
         User(Arc::new(UserState { name: name.into(), limits, held }))
     }
 }
@@ -134,8 +163,7 @@ pub struct Permit(Option<(User, ShareKind)>);
 impl Permit {
     /// Takes one for the caller of a request, whatever its role.
     pub fn take(req: &HttpRequest, kind: ShareKind, bound: u64) -> Result<Permit, Problem> {
-        let user = req.extensions().get::<Principal>().and_then(|caller| caller.as_user().cloned());
-        Permit::take_for(user.as_ref(), kind, bound)
+        Permit::take_for(User::of(req).as_ref(), kind, bound)
     }
 
     pub fn take_for(user: Option<&User>, kind: ShareKind, bound: u64) -> Result<Permit, Problem> {
@@ -146,7 +174,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some((user, kind)) = &self.0 {
-            user.0.held[*kind as usize].fetch_sub(1, Ordering::Relaxed);
+            user.give_back(*kind, 1);
         }
     }
 }
@@ -159,7 +187,8 @@ mod tests {
     use super::*;
 
     fn limited(kind: ShareKind, limit: u64) -> HashMap<String, Limits> {
-        let (mut limits, mut changes) = (Limits::default(), LimitChanges::default());
+        let mut limits = Limits::default();
+        let mut changes = LimitChanges::default();
         changes.set(kind, Some(limit));
         limits.change(&changes);
         HashMap::from([("alice".to_owned(), limits)])

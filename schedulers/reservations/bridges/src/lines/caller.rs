@@ -2,6 +2,7 @@
 //! take.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use estimand_api::access::Token;
@@ -18,6 +19,8 @@ const MAX_CALLERS: usize = 256;
 const ANSWERS_KIB: usize = 32 * 1024;
 /// The room of a request that is being answered, in KiB: most answers are shorter.
 const ANSWER_KIB: u32 = (MAX_DOCUMENT_BYTES / 1024 + 1) as u32;
+/// This part of what all callers share is kept for those who have less of it.
+const KEPT_PART: usize = 16;
 
 /// Makes a client of the HTTP interface that shows a token.
 pub type Connect = Arc<dyn Fn(Option<Token>) -> Result<Client, Error> + Send + Sync>;
@@ -26,6 +29,32 @@ pub type Connect = Arc<dyn Fn(Option<Token>) -> Result<Client, Error> + Send + S
 pub(super) struct Caller {
     pub client: Client,
     answers: Arc<Semaphore>,
+    /// Connections that have shown the token.
+    pub connected: Arc<AtomicUsize>,
+    /// Long lines that are being read.
+    pub long_lines: Arc<AtomicUsize>,
+}
+
+/// A connection or long line of a caller, counted until it is dropped.
+#[derive(Debug)]
+pub(super) struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    /// Counts one more of a caller's. The last sixteenth of all is kept for callers that have less than that, so that nobody
+    /// takes everything; none if this caller has more, and no more are free.
+    pub fn one(own: &Arc<AtomicUsize>, free: usize, all: usize) -> Option<Counted> {
+        let part = (all / KEPT_PART).max(1);
+        let had = own.fetch_add(1, Ordering::Relaxed);
+        // Given back if it is refused.
+        let counted = Counted(Arc::clone(own));
+        (had < part || free > part).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 pub(super) struct Callers {
@@ -72,7 +101,10 @@ impl Callers {
         if known.len() >= MAX_CALLERS && !known.contains_key(token) {
             return Err(Problem::unavailable(format!("connections of {MAX_CALLERS} tokens are open"), 5));
         }
-        let new = || Arc::new(Caller { client, answers: Arc::new(Semaphore::new(ANSWERS_KIB)) });
+        let new = || {
+            let answers = Arc::new(Semaphore::new(ANSWERS_KIB));
+            Arc::new(Caller { client, answers, connected: Arc::default(), long_lines: Arc::default() })
+        };
         Ok(Arc::clone(known.entry(token.to_owned()).or_insert_with(new)))
     }
 }
@@ -93,5 +125,29 @@ impl Caller {
             drop(room.split(room.num_permits() - kibibytes));
         }
         Some(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_the_last_part() {
+        let (alice, bob) = (Arc::default(), Arc::default());
+        let mut free = 160;
+        let mut held = Vec::new();
+        while let Some(one) = Counted::one(&alice, free, 160) {
+            held.push(one);
+            free -= 1;
+        }
+        assert_eq!((held.len(), free), (150, 10));
+        for _ in 0..10 {
+            held.extend(Counted::one(&bob, free, 160));
+            free -= 1;
+        }
+        assert_eq!((held.len(), free), (160, 0));
+        drop(held);
+        assert_eq!((alice.load(Ordering::Relaxed), bob.load(Ordering::Relaxed)), (0, 0));
     }
 }

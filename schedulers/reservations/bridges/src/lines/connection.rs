@@ -16,15 +16,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Lines;
-use super::caller::Caller;
+use super::caller::{Caller, Counted};
 use super::request::{Line, Request, answered, late, refusal, wrong};
 
 /// The longest line: a document, and what is around it.
 const MAX_LINE_BYTES: usize = MAX_DOCUMENT_BYTES + 1024;
 /// How many lines of a connection are answered at the same time.
 const MAX_PENDING: usize = 64;
-/// Lines up to this length are free; longer ones share a budget, in KiB.
+/// Lines up to this length are free; longer ones share a budget, and come on connections that are welcome alone.
 const SMALL_LINE_BYTES: usize = 4 * 1024;
+/// The part of the budget that a longer line takes.
+pub(super) const LONG_LINE_KIB: usize = MAX_LINE_BYTES / 1024 + 1;
 /// How long a connection may take until it has shown that it may be here: a token, or a request that is open to it.
 const WELCOME_WITHIN: Duration = Duration::from_secs(10);
 /// How long the rest of a line may take, and the reading of an answer.
@@ -37,6 +39,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// The caller whose token was shown last; none until the first line.
     caller: Option<Arc<Caller>>,
+    /// Its place among the connections of that caller.
+    place: Option<Counted>,
     /// A request was answered with anything but 401 or 403.
     is_welcome: Arc<AtomicBool>,
     welcome_by: Instant,
@@ -58,16 +62,26 @@ struct Reply {
 }
 
 type Replying = BoxFuture<'static, Reply>;
+/// Room for a long line, and its place among those of its caller.
+type LineRoom = (OwnedSemaphorePermit, Counted);
 
 impl Connection {
     pub fn new(shared: Arc<Lines>, stream: TcpStream) -> Self {
         let welcome_by = Instant::now() + WELCOME_WITHIN;
-        Connection { shared, stream, caller: None, is_welcome: Arc::default(), welcome_by, rest: Vec::new() }
+        Connection {
+            shared,
+            stream,
+            caller: None,
+            place: None,
+            is_welcome: Arc::default(),
+            welcome_by,
+            rest: Vec::new(),
+        }
     }
 
     pub async fn run(&mut self) {
         let mut pending: FuturesOrdered<Replying> = FuturesOrdered::new();
-        let mut budget: Option<OwnedSemaphorePermit> = None;
+        let mut room: Option<LineRoom> = None;
         let mut since: Option<Instant> = None;
         loop {
             if !self.is_welcome.load(Ordering::Relaxed) && Instant::now() >= self.welcome_by {
@@ -77,7 +91,7 @@ impl Connection {
             if pending.len() < MAX_PENDING
                 && let Some(line) = take_line(&mut self.rest)
             {
-                budget = None;
+                room = None;
                 since = None;
                 pending.push_back(self.answer(&line).await);
                 continue;
@@ -104,7 +118,7 @@ impl Connection {
                         Err(_) => Ok(()),
                         Ok(read) => read,
                     };
-                    let outcome = outcome.and_then(|()| self.check_length(&mut budget));
+                    let outcome = outcome.and_then(|()| self.check_length(&mut room));
                     if let Err(end) = outcome {
                         return self.finish(pending, end).await;
                     }
@@ -120,17 +134,26 @@ impl Connection {
     }
 
     /// A line that is not whole yet is no longer than it may be, and has its part of the budget.
-    fn check_length(&self, budget: &mut Option<OwnedSemaphorePermit>) -> Result<(), End> {
+    fn check_length(&self, room: &mut Option<LineRoom>) -> Result<(), End> {
         let length = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        if length <= SMALL_LINE_BYTES {
+            return Ok(());
+        }
+        let is_welcome = self.is_welcome.load(Ordering::Relaxed);
+        let Some(caller) = self.caller.as_ref().filter(|_| is_welcome) else {
+            let detail =
+                format!("a line before a token is longer than {SMALL_LINE_BYTES} bytes, the limit there");
+            return Err(End::Told(Problem::too_large(detail)));
+        };
         if length > MAX_LINE_BYTES {
             let detail = format!("the line is longer than {MAX_LINE_BYTES} bytes, the limit here");
             return Err(End::Told(Problem::too_large(detail)));
         }
-        if length > SMALL_LINE_BYTES && budget.is_none() {
-            let kibibytes = u32::try_from(MAX_LINE_BYTES / 1024 + 1).unwrap_or(u32::MAX);
-            let taken = Arc::clone(&self.shared.budget).try_acquire_many_owned(kibibytes);
-            let refused = |_| End::Told(Problem::unavailable("too many long lines are being read", 1));
-            *budget = Some(taken.map_err(refused)?);
+        if room.is_none() {
+            *room =
+                Some(self.shared.room_of(caller).ok_or_else(|| {
+                    End::Told(Problem::unavailable("too many long lines are being read", 1))
+                })?);
         }
         Ok(())
     }
@@ -171,15 +194,31 @@ impl Connection {
 
     async fn show(&mut self, token: estimand_api::access::Token) -> Result<(), Problem> {
         self.caller = None;
-        self.caller = Some(self.shared.callers.of_token(token).await?);
+        self.place = None;
+        let caller = self.shared.callers.of_token(token).await?;
+        self.admit(caller)?;
         self.is_welcome.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Takes a place among the connections of a caller. A connection for which there is none is closed once this is told.
+    fn admit(&mut self, caller: Arc<Caller>) -> Result<Arc<Caller>, Problem> {
+        let Some(place) = self.shared.place_of(&caller) else {
+            self.is_welcome = Arc::default();
+            self.welcome_by = Instant::now();
+            return Err(Problem::unavailable(
+                "too many connections with this token are open, or without any",
+                5,
+            ));
+        };
+        self.place = Some(place);
+        Ok(Arc::clone(self.caller.insert(caller)))
     }
 
     fn request(&mut self, id: Value, request: Request) -> Result<Replying, Problem> {
         let caller = match &self.caller {
             Some(caller) => Arc::clone(caller),
-            None => Arc::clone(self.caller.insert(self.shared.callers.stranger()?)),
+            None => self.admit(self.shared.callers.stranger()?)?,
         };
         let is_welcome = Arc::clone(&self.is_welcome);
         let shared = Arc::clone(&self.shared);

@@ -5,8 +5,8 @@
 //!
 //! Everything is bounded: connections, the time until one has shown that it may be here, the length of a line, the lines of a
 //! connection that are being answered, the memory of all lines together, the memory of a token's answers, and the time
-//! that half a line or an answer that nobody reads may take. A connection that says nothing costs a socket and no
-//! buffer, for ten seconds.
+//! that half a line or an answer that nobody reads may take. No token takes all connections, or all of that memory. A
+//! connection that says nothing costs a socket and no buffer, for ten seconds.
 
 mod caller;
 mod connection;
@@ -19,12 +19,12 @@ use estimand_api::problem::Problem;
 use estimand_runtime::open_files::max_open_files;
 use estimand_runtime::{Stop, Tasks};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
-use caller::Callers;
 pub use caller::Connect;
-use connection::Connection;
+use caller::{Caller, Callers, Counted};
+use connection::{Connection, LONG_LINE_KIB};
 use request::refusal;
 
 /// The most connections at the same time, if half of the files that may be open are as many.
@@ -66,6 +66,18 @@ struct Lines {
 }
 
 impl Lines {
+    /// A place among the connections for one that has shown the token of a caller.
+    fn place_of(&self, caller: &Caller) -> Option<Counted> {
+        Counted::one(&caller.connected, self.seats.available_permits(), self.most)
+    }
+
+    /// Room for a long line of a caller.
+    fn room_of(&self, caller: &Caller) -> Option<(OwnedSemaphorePermit, Counted)> {
+        let room = Arc::clone(&self.budget).try_acquire_many_owned(LONG_LINE_KIB as u32).ok()?;
+        let free = self.budget.available_permits() / LONG_LINE_KIB;
+        Some((room, Counted::one(&caller.long_lines, free, BUDGET_KIB / LONG_LINE_KIB)?))
+    }
+
     async fn accept(self: Arc<Self>, listener: &TcpListener, stop: &Stop) {
         loop {
             let accepted = tokio::select! {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{self, Estimand};
+use estimand_testkit::sale_plane::SalePlane;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -133,7 +134,7 @@ fn random_windows_are_told_and_charged_as_their_tasks_had_them() {
     let count = if std::env::var_os("ESTIMAND_LONG").is_some() { LONG } else { SHORT };
     let mut made = Vec::new();
     let left = AtomicUsize::new(count);
-    let Plane { services, agent, http, .. } = &mut plane;
+    let SalePlane { services, agent, http, .. } = &mut *plane;
     thread::scope(|scope| {
         let trouble = scope.spawn(|| trouble(services, [agent, &mut second], &left));
         let mut chance = fastrand::Rng::with_seed(SEED);

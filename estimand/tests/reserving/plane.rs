@@ -1,21 +1,28 @@
-//! Services in one process with slots of a second, and an agent that may run everything.
+//! Services that sell capacity, as those who reserve it see them.
 
-use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
 use estimand_testkit::http::{Http, Response};
-use estimand_testkit::process::{self, Estimand, free_port};
+use estimand_testkit::process;
+use estimand_testkit::sale_plane::SalePlane;
 use estimand_testkit::wait::{self, PATIENCE};
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::Value;
 
-pub struct Plane {
-    pub services: Estimand,
-    pub agent: Estimand,
-    pub http: Http,
-    /// Where reservations are taken over TCP.
-    pub lines: SocketAddr,
-    _folder: TempDir,
+pub struct Plane(SalePlane);
+
+impl Deref for Plane {
+    type Target = SalePlane;
+
+    fn deref(&self) -> &SalePlane {
+        &self.0
+    }
+}
+
+impl DerefMut for Plane {
+    fn deref_mut(&mut self) -> &mut SalePlane {
+        &mut self.0
+    }
 }
 
 impl Plane {
@@ -25,32 +32,7 @@ impl Plane {
 
     /// With these terms of sale, too.
     pub fn selling(terms: &[&str]) -> Self {
-        let folder = tempfile::Builder::new().prefix("reserving-").tempdir().unwrap();
-        let lines = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let args = ["up", "--no-agent", "--defaults", "none"];
-        let is_said = |option: &str| terms.contains(&option);
-        let short = [["--price-slot", "1s"], ["--price-horizon", "1h"]];
-        let short = short.into_iter().filter(|[option, _]| !is_said(option)).flatten();
-        // A certain port, so that a start after a kill finds it free.
-        let services = process::estimand()
-            .args(args)
-            .args(short)
-            .args(terms.iter().copied())
-            .args(["--reservations-lines".to_owned(), lines.to_string()])
-            .port(free_port())
-            .start();
-        let args = [
-            "agent",
-            "--server",
-            services.base_url(),
-            "--node",
-            "n1",
-            "--allow-all",
-            "--allow-users-as-agent",
-        ];
-        let agent = process::estimand().args(args).data_dir(folder.path().join("n1")).without_http().start();
-        let http = services.http();
-        Plane { services, agent, http, lines, _folder: folder }
+        Plane(SalePlane::start(terms))
     }
 
     /// A command of the binary that asks these services.
@@ -62,23 +44,14 @@ impl Plane {
 
     /// How many processors the node has, once there are prices for them.
     pub fn processors(&self) -> f64 {
-        wait::until_ok(PATIENCE, "prices", || {
-            let prices = self.http.get("/api/reservations/prices?resources=cpu=0.001&duration=1s&by=1m");
-            if prices.status == 200 { Ok(()) } else { Err(prices) }
-        });
+        self.wait_until_priced();
         let capacity = self.http.get("/api/capacity").expect_status(200).json();
         capacity[0]["capacity"]["cpu"].as_u64().unwrap() as f64 / 1000.0
     }
 
-    pub fn token(&self, asked: &Value) -> String {
-        let made = self.http.send_json("POST", "/api/tokens", asked);
-        made.json()["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
-    }
-
     /// A client with a token of this user's.
     pub fn user(&self, name: &str) -> Http {
-        let token = self.token(&json!({ "name": name, "role": "user" }));
-        Http::new(self.services.base_url()).showing(Some(&token))
+        self.client(&self.user_token(name))
     }
 
     pub fn change(&self, id: &str, change: &Value) -> Response {
@@ -89,11 +62,6 @@ impl Plane {
     pub fn promise(&self, reservation: &Value) -> Value {
         let path = format!("/api/capacity/promises/{}", reservation["promise"].as_str().unwrap());
         self.http.get(&path).expect_status(200).json()
-    }
-
-    pub fn grant(&self, user: &str, amount: &str) {
-        let grant = json!({ "user": user, "amount": amount });
-        self.http.send_json("POST", "/api/credits/grants", &grant).expect_status(201);
     }
 
     pub fn reserve(&self, document: &Value) -> Response {

@@ -25,7 +25,7 @@ fn ask(plane: &Plane, number: usize, token: &str, asked: &Value, begin: &Barrier
         };
         return (0..ROUNDS).map(|_| answer()).collect();
     }
-    let http = estimand_testkit::http::Http::new(plane.services.base_url()).showing(Some(token));
+    let http = plane.client(token);
     begin.wait();
     (0..ROUNDS)
         .map(|_| {

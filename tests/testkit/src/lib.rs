@@ -30,6 +30,7 @@ pub mod processes;
 pub mod proxy;
 pub mod rabbitmq;
 pub mod redis;
+pub mod sale_plane;
 mod spawner;
 pub mod wait;
 pub mod web_proxy;

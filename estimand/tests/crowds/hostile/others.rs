@@ -61,7 +61,7 @@ impl Others {
     }
 
     /// The users ask in turns, for so long.
-    pub fn ask_for(&self, _site: &Site, span: Duration) -> Latencies {
+    pub fn ask_for(&self, span: Duration) -> Latencies {
         let end = Instant::now() + span;
         let lane = |lane: usize| {
             let mut latencies = Latencies::default();
@@ -104,7 +104,7 @@ impl Others {
 
     /// The last task of everybody comes to its end.
     #[track_caller]
-    pub fn check_tasks_end(&self, _site: &Site) {
+    pub fn check_tasks_end(&self) {
         for (number, id) in self.tasks.lock().unwrap().iter() {
             wait::until_ok(PATIENCE, "the task of a user to end", || {
                 let task: Value = self.clients[*number].get(&format!("/api/tasks/{id}")).json();

@@ -93,7 +93,7 @@ impl Home {
             None => true,
             Some(Right::Read(file)) => file == path,
             Some(Right::Write(folder)) => is_beneath(path, folder),
-            // It is another user's, who does not share it: it is as if it was not there.
+            // A file that another user does not share is as if it was not there.
             Some(Right::Nothing) => return Err(Problem::not_found(format!("there is no file `{path}`"))),
         };
         if !is_granted {
@@ -114,9 +114,10 @@ impl Home {
             (None, None) => true,
             (None, Some(_)) => false,
         };
-        match is_shared {
-            true => Ok(path.place()),
-            false => Err(Problem::not_found(format!("there is no file `{path}`"))),
+        if is_shared {
+            Ok(path.place())
+        } else {
+            Err(Problem::not_found(format!("there is no file `{path}`")))
         }
     }
 

@@ -38,13 +38,14 @@ impl Pace {
     }
 
     fn too_slow(&self, waited: Duration) -> Problem {
-        let message = match waited < NEXT_BYTES_WITHIN {
-            true => format!(
+        let message = if waited < NEXT_BYTES_WITHIN {
+            format!(
                 "comes too slowly: {} bytes in {} s; what came is kept",
                 self.bytes,
                 LEAST_WITHIN.as_secs()
-            ),
-            false => format!("did not go on for {} seconds; what came is kept", NEXT_BYTES_WITHIN.as_secs()),
+            )
+        } else {
+            format!("did not go on for {} seconds; what came is kept", NEXT_BYTES_WITHIN.as_secs())
         };
         let expected = format!("at least {LEAST_BYTES} bytes in {} s", LEAST_WITHIN.as_secs());
         Problem::invalid_field(FieldError::new("body", message).expected(expected))
@@ -62,7 +63,8 @@ mod tests {
 
     /// How long a sender of so many bytes at a time, with pauses, is listened to.
     async fn listened_to(bytes: usize, pause: Duration) -> (Duration, Option<Problem>) {
-        let (began, mut pace) = (Instant::now(), Pace::default());
+        let began = Instant::now();
+        let mut pace = Pace::default();
         for _ in 0..1_000 {
             let coming = async {
                 sleep(pause).await;

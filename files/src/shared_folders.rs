@@ -86,7 +86,8 @@ impl SharedFolders {
             for (folder, readers) in folders {
                 let Ok(folder) = folder.parse::<FilePath>() else { continue };
                 let Ok(path) = ReadPath::of_other(&owner, &folder) else { continue };
-                let (owner, readers) = (owner.clone(), readers.clone());
+                let owner = owner.clone();
+                let readers = readers.clone();
                 if is_own {
                     shares.own.push(SharedFolder { folder, path, owner, readers });
                 } else if user.is_some_and(|user| readers.has(user)) {

@@ -52,8 +52,8 @@ impl Unfinished {
         self.parts.get(name).is_some_and(|part| part.is_sent)
     }
 
-    /// One is being sent from here on. The names of those that go for it: the ones that were idle for the longest time, of the
-    /// same owner if they have too many, or else of whoever has most.
+    /// Notes that an upload is being sent from here on. Returns the names of uploads that go for it: those that were idle for the
+    /// longest time, of the same owner if they have too many, or else of whoever has most.
     pub fn begin(&mut self, name: &str, owner: &Owner) -> Result<Vec<String>, UploadError> {
         if self.is_sent(name) {
             return Err(UploadError::Busy);
@@ -80,7 +80,7 @@ impl Unfinished {
         Ok(vec![surplus])
     }
 
-    /// One is not being sent any more, and its file stays if it is to be gone on with.
+    /// Notes that an upload is not being sent any more; its file stays if it is to be gone on with.
     pub fn end(&mut self, name: &str) {
         if let Some(part) = self.parts.get_mut(name) {
             self.touches += 1;
@@ -150,7 +150,7 @@ mod tests {
         assert!(keep(0, &alice).is_empty());
         assert_eq!(keep(1_000, &alice), [part_name("1", &alice)]);
         assert_eq!(table.count(), MAX_KEPT_OF_ONE + 1);
-        // What is found at a start counts, too.
+        // Uploads that are found at a start count, too.
         let mut found = Unfinished::default();
         found.correct((0..MAX_KEPT_OF_ONE).map(|name| part_name(&name.to_string(), &alice)));
         assert_eq!(begin(&mut found, 1_000, &alice).unwrap(), [part_name("0", &alice)]);

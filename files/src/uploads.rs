@@ -334,7 +334,8 @@ impl Piece {
         if disk.f_bavail.saturating_mul(disk.f_frsize) < RESERVE.saturating_add(bytes.len() as u64) {
             return Err(UploadError::NoRoom);
         }
-        let (usage, owner) = (&self.uploads.usage, &self.upload.owner);
+        let usage = &self.uploads.usage;
+        let owner = &self.upload.owner;
         usage.check(&self.uploads.root, owner, ShareKind::FileBytes, bytes.len() as u64)?;
         if let Err(error) = self.part.write_all(bytes) {
             // The digest has none of these bytes, some of which may be written.
@@ -371,7 +372,8 @@ impl Piece {
 
     fn finish(self) -> Result<Received, UploadError> {
         let Piece { uploads, upload, hashed, place, .. } = self;
-        let (size, replaced) = (signed(hashed.bytes), uploads.root.size(&upload.place));
+        let size = signed(hashed.bytes);
+        let replaced = uploads.root.size(&upload.place);
         let sha256 = hashed.finish();
         if upload.sha256.is_some_and(|expected| expected != sha256) {
             place.remove()?;

@@ -152,7 +152,7 @@ fn walk(folder: &OwnedFd, depth: usize, counts: &mut Counts) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        // What is gone meanwhile is none.
+        // A file that is gone meanwhile is not counted.
         let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         match root::kind_of(&stat) {
             FileType::RegularFile => *counts += Counts::file(stat.st_size),

@@ -64,7 +64,8 @@ fn is_graphite(line: &str) -> bool {
 fn is_statsd(line: &str) -> bool {
     let Some((name, rest)) = line.split_once(':') else { return false };
     let mut parts = rest.split('|');
-    let (value, kind) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let value = parts.next().unwrap_or_default();
+    let kind = parts.next().unwrap_or_default();
     let is_value = kind == "s" || value.split(':').all(is_number);
     !name.is_empty() && !name.contains(char::is_whitespace) && is_value && KINDS.contains(&kind)
 }

@@ -23,7 +23,8 @@ impl Dialect for Ndjson {
 }
 
 fn read(text: &str) -> Result<Reading, String> {
-    let (mut rows, mut rejected) = (Rows::default(), RejectedRecords::default());
+    let mut rows = Rows::default();
+    let mut rejected = RejectedRecords::default();
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     for (count, (number, line)) in lines.enumerate() {
         if count == MAX_RECORDS {
@@ -37,9 +38,10 @@ fn read(text: &str) -> Result<Reading, String> {
             break;
         }
     }
-    match rows.is_empty() {
-        true => Err(none_good("lines", &rejected)),
-        false => Ok(Reading { answer: Answer::One(rows.finish()?), rejected }),
+    if rows.is_empty() {
+        Err(none_good("lines", &rejected))
+    } else {
+        Ok(Reading { answer: Answer::One(rows.finish()?), rejected })
     }
 }
 

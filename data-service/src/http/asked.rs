@@ -97,7 +97,8 @@ described!(
 
 /// The parameters in a body.
 pub fn parameters(body: &[u8]) -> Result<BTreeMap<String, String>, Problem> {
-    let (mut found, mut errors) = (BTreeMap::new(), Vec::new());
+    let mut found = BTreeMap::new();
+    let mut errors = Vec::new();
     for (name, value) in parse_object(body)? {
         match parameter(&name, &value) {
             Ok(text) => drop(found.insert(name, text)),

@@ -52,7 +52,8 @@ described!(Explain, [], json!({ "type": "string", "enum": ["1", "true", "", "0",
 )]
 pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Result<HttpResponse, Failure> {
     let snapshot = service.snapshot()?;
-    let (name, node) = (segment(&req, "dataName"), segment(&req, "nodeName"));
+    let name = segment(&req, "dataName");
+    let node = segment(&req, "nodeName");
     let shown = snapshot.table(name).and_then(|table| table.shown(node));
     let Some(shown) = shown else { return Err(no_value(&req, &snapshot, name, node).into()) };
     if !req.query_string().is_empty() {
@@ -64,7 +65,7 @@ pub async fn read_one(req: HttpRequest, service: ThinData<DataService>) -> Resul
     Ok(json(&snapshot, shown.json()))
 }
 
-/// The same when the query says more.
+/// A value, or the part of it that the query asks for.
 fn read_one_asked(
     req: &HttpRequest,
     service: &DataService,
@@ -79,7 +80,8 @@ fn read_one_asked(
         Some("" | "1" | "true") => true,
         Some(other) => return Err(wrong("explain", other, "`1` or nothing").into()),
     };
-    let (name, node) = (segment(req, "dataName"), segment(req, "nodeName"));
+    let name = segment(req, "dataName");
+    let node = segment(req, "nodeName");
     if !filter.takes(&shown) {
         let state = shown.facts().marks.state();
         let at = estimand_api::instant::to_rfc3339(shown.facts().collected_at);
@@ -128,21 +130,18 @@ fn no_value(req: &HttpRequest, snapshot: &Snapshot, name: &str, node: &str) -> P
     .into_iter()
     .flatten()
     .collect();
-    match errors.is_empty() {
-        true => {
-            let mut detail = format!("there is no value of `{name}` for the node `{node}`");
-            // There is one where the binding leads, but not the part of it that the binding serves.
-            if let (Some(bound), Some(_)) = (snapshot.bindings().get(name), snapshot.get(name, node))
-                && let Some(field) = &bound.served.field
-            {
-                detail.push_str(&format!(": that of `{}` has no `{field}`", bound.served.to));
-            }
-            Problem::not_found(detail)
+    if errors.is_empty() {
+        let mut detail = format!("there is no value of `{name}` for the node `{node}`");
+        // There is one where the binding leads, but not the part of it that the binding serves.
+        if let (Some(bound), Some(_)) = (snapshot.bindings().get(name), snapshot.get(name, node))
+            && let Some(field) = &bound.served.field
+        {
+            detail.push_str(&format!(": that of `{}` has no `{field}`", bound.served.to));
         }
-        false => {
-            tracing::debug!(path = req.path(), "a read of what is no name");
-            Problem::invalid(errors)
-        }
+        Problem::not_found(detail)
+    } else {
+        tracing::debug!(path = req.path(), "a read of what is no name");
+        Problem::invalid(errors)
     }
 }
 
@@ -151,9 +150,10 @@ fn no_field(name: &str, node: &str, field: &Pointer, text: &str) -> Problem {
     let mut there: Vec<String> = field.nearby(text, MAX_FIELDS_NAMED + 1);
     let more = if there.len() > MAX_FIELDS_NAMED { " and more" } else { "" };
     there.truncate(MAX_FIELDS_NAMED);
-    let there = match there.is_empty() {
-        true => "nothing at or below that place".to_owned(),
-        false => format!("`{}`{more}", there.join("`, `")),
+    let there = if there.is_empty() {
+        "nothing at or below that place".to_owned()
+    } else {
+        format!("`{}`{more}", there.join("`, `"))
     };
     let detail = format!("the value of `{name}` for the node `{node}` has no `{field}`; it has {there}");
     let error = FieldError::new("field", "leads nowhere in the value").given(field).expected(there);

@@ -159,9 +159,8 @@ pub async fn batch(
 ) -> Result<HttpResponse, Failure> {
     let body_bytes = body.0.len();
     let in_lines = req.headers().get(CONTENT_TYPE).is_some_and(|kind| is_ndjson(kind.as_bytes()));
-    let parse = move |body: &[u8]| match in_lines {
-        true => Write::parse_batch(&array_of_lines(body)),
-        false => Write::parse_batch(body),
+    let parse = move |body: &[u8]| {
+        if in_lines { Write::parse_batch(&array_of_lines(body)) } else { Write::parse_batch(body) }
     };
     let mut writes = body.parse(parse).await?;
     clock_skew::correct(&req, service.now(), &mut writes)?;

@@ -39,7 +39,8 @@ impl ArrivingPiece {
         offset: u64,
     ) -> Result<Self, Problem> {
         let share = home.begin_upload()?;
-        let (asked, place) = (upload.clone(), service.writing().take(&upload.owner).await?);
+        let asked = upload.clone();
+        let place = service.writing().take(&upload.owner).await?;
         let piece = service.blocking(move |inner| (inner.uploads.begin(asked, offset), place).0).await?;
         let piece = piece.map_err(|error| problems::of_upload(error, &upload))?;
         Ok(ArrivingPiece { service: service.clone(), upload, piece, waiting: Vec::new(), _share: share })

@@ -58,8 +58,12 @@ pub async fn share(
 ) -> Result<HttpResponse, Failure> {
     let ShareRequest { folder, readers } = body.parse(ShareRequest::parse).await?;
     let shared = owned(&caller, &folder)?;
-    let (owner, path, kept) = (shared.owner, shared.path, readers.clone());
-    let (of, within, place) = (owner.clone(), path.path().clone(), path.place());
+    let owner = shared.owner;
+    let path = shared.path;
+    let kept = readers.clone();
+    let of = owner.clone();
+    let within = path.path().clone();
+    let place = path.place();
     let done = service.blocking(move |inner| {
         inner.root.folder(Some(place.as_str()))?;
         inner.shared_folders.share(&of, &within, kept)
@@ -95,9 +99,10 @@ pub async fn unshare(
     let folder = parameters::path_of("folder", given)?;
     let Owned { owner, path } = owned(&caller, &folder)?;
     let done = service.blocking(move |inner| inner.shared_folders.unshare(&owner, path.path()));
-    match done.await?.map_err(|error| of_share(error, &folder))? {
-        true => Ok(HttpResponse::NoContent().finish()),
-        false => Err(Problem::not_found(format!("the folder `{folder}` is not shared")).into()),
+    if done.await?.map_err(|error| of_share(error, &folder))? {
+        Ok(HttpResponse::NoContent().finish())
+    } else {
+        Err(Problem::not_found(format!("the folder `{folder}` is not shared")).into())
     }
 }
 

@@ -203,9 +203,8 @@ impl Socket {
             std::io::Result::Ok((entry, file))
         });
         let opened = opened.await.and_then(|opened| opened.map_err(|e| problems::of_file(&e, &request.path)));
-        let opened = opened.and_then(|(entry, file)| match offset <= entry.size {
-            true => Ok((entry, file)),
-            false => Err(behind_its_end(offset, entry.size)),
+        let opened = opened.and_then(|(entry, file)| {
+            if offset <= entry.size { Ok((entry, file)) } else { Err(behind_its_end(offset, entry.size)) }
         });
         let (entry, mut file) = match opened {
             Ok(opened) => opened,

@@ -132,7 +132,8 @@ async fn store(
             "{MAX_LIMITED_USERS} users have limits, and more are not kept"
         )));
     }
-    let (at, actor) = (access.0.clock.now_micros(), estimand_store::actor(by));
+    let at = access.0.clock.now_micros();
+    let actor = estimand_store::actor(by);
     let named = user.to_owned();
     let stored = access.0.worker.run(move |connection| {
         let change = |stored: Option<&str>| {

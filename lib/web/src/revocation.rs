@@ -62,7 +62,7 @@ pub(crate) async fn until_revoked(
     }
 }
 
-/// The same response, whose body breaks off when the request would be refused: it must not look whole. A stream of events
+/// Breaks off the body of a response when its request would be refused: it must not look whole. A stream of events
 /// has no end that could be missed, and ends in good order.
 pub(crate) fn cut_off(
     admission: &dyn Admission,
@@ -88,7 +88,8 @@ pub(crate) fn cut_off(
     };
     let is_of_events = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == EVENT_STREAM);
     response.map_body(|_, body| {
-        let (revocation, path) = (admission.revocation(role, req), req.path().to_owned());
+        let revocation = admission.revocation(role, req);
+        let path = req.path().to_owned();
         BoxBody::new(RevocableBody { body, is_of_events, revocation, path, _share: share })
     })
 }
@@ -136,7 +137,8 @@ impl CutBody {
         if !is_long || *req.method() == Method::GET {
             return payload;
         }
-        let (revocation, cut) = (admission.revocation(role, req), Rc::clone(&self.0));
+        let revocation = admission.revocation(role, req);
+        let cut = Rc::clone(&self.0);
         Payload::Stream { payload: Box::pin(RevocablePayload { payload, revocation, cut }) }
     }
 

@@ -171,7 +171,7 @@ impl Principal {
         self.user.as_ref().map(User::name)
     }
 
-    /// The same user with their limits, and with what they hold.
+    /// The user of the caller, with their limits and with what they hold.
     pub fn as_user(&self) -> Option<&User> {
         self.user.as_ref()
     }

@@ -32,7 +32,8 @@ pub fn serve_parts(parts: Vec<Box<dyn ServedPart>>, users: &Users, metrics: &Met
     let routes = parts.iter().map(|part| part.routes()).reduce(Routes::merge)?;
     let parts: Arc<[Arc<dyn ServedPart>]> = parts.into_iter().map(Arc::from).collect();
     for part in parts.iter() {
-        let (short, long) = (Arc::clone(part), Arc::clone(part));
+        let short = Arc::clone(part);
+        let long = Arc::clone(part);
         metrics.source(Box::new(move |text| short.write_figures(text)));
         metrics.long_source(Box::new(move || long.long_figures()));
     }

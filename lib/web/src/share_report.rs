@@ -48,7 +48,8 @@ impl ShareReport {
     fn shares(&self, limits: &Limits, amounts: &Amounts) -> BTreeMap<String, Share> {
         let share = |kind: ShareKind| {
             let bound = self.bounds[kind as usize]?;
-            let (limit, set) = (limits.limit(kind, bound), limits.given(kind).is_some());
+            let limit = limits.limit(kind, bound);
+            let set = limits.given(kind).is_some();
             Some(Share { used: amounts[kind as usize], limit, set })
         };
         let shares = KINDS.iter().filter_map(|declared| Some((declared.name, share(declared.kind)?)));

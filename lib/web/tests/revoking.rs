@@ -99,7 +99,7 @@ async fn a_change_whose_body_is_still_coming_is_refused() {
         let reply = Reply::parse(&answered(&format!("{head}{begun}")).await);
         assert_eq!(reply.status, 401, "{reply:?}");
     }
-    // One that has come has its outcome.
+    // A body that has come has its outcome.
     let reply = Reply::parse(&answered(&format!("{head}Content-Length: 2\r\n\r\nxy")).await);
     assert_eq!((reply.status, reply.body.as_str()), (200, "2"), "{reply:?}");
 }

@@ -114,29 +114,29 @@ pub fn refused(response: Response, status: u16) -> String {
 /// A data service that records the histories it is told to keep.
 pub struct Recording {
     pub serving: Serving,
-    told: Told,
+    told: RecordingState,
 }
 
 #[derive(Clone, Default)]
-struct Told {
+struct RecordingState {
     retentions: Arc<Mutex<Vec<Value>>>,
     bindings: Arc<Vec<Value>>,
 }
 
 #[utoipa::path(put, request_body = String, path = "/api/data/retention", responses((status = 200)))]
-async fn record(body: Body<65_536>, told: ThinData<Told>) -> HttpResponse {
+async fn record(body: Body<65_536>, told: ThinData<RecordingState>) -> HttpResponse {
     told.retentions.lock().unwrap().push(serde_json::from_slice(&body.0).unwrap());
     HttpResponse::Ok().json(json!({}))
 }
 
 #[utoipa::path(get, path = "/api/bindings", responses((status = 200)))]
-async fn bindings(told: ThinData<Told>) -> HttpResponse {
+async fn bindings(told: ThinData<RecordingState>) -> HttpResponse {
     HttpResponse::Ok().json(&*told.bindings)
 }
 
 impl Recording {
     pub fn start(listen: SocketAddr, bindings: Vec<Value>) -> Self {
-        let told = Told { bindings: Arc::new(bindings), ..Told::default() };
+        let told = RecordingState { bindings: Arc::new(bindings), ..RecordingState::default() };
         let shared = told.clone();
         let serving = Serving::start(listen, |_, _, _| {
             Routes::new("recording")

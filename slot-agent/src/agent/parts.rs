@@ -53,13 +53,15 @@ impl Agent {
 
     /// The tasks of the node go on when these end.
     pub(super) fn spawn_tasks(&self, running: &Arc<tasks::Tasks>, options: &client::Options) {
-        let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
+        let running_here = Arc::clone(running);
+        let tasks = self.talk.clone();
         self.talk.spawn("agent-tasks", move |stop| {
             let driver = tasks.driver("agent-tasks", "looking after the tasks here");
             let running = Arc::clone(&running_here);
             async move { running.keep(driver, &stop).await }
         });
-        let (running_here, tasks) = (Arc::clone(running), self.talk.clone());
+        let running_here = Arc::clone(running);
+        let tasks = self.talk.clone();
         // A report says how long ago each step was: it is gathered anew for each attempt to send it.
         let options = client::Options { attempts: 1, ..options.clone() };
         self.talk.spawn("agent-task-news", move |stop| {

@@ -67,12 +67,12 @@ impl Runners {
         let (Some(numbers), Some(user)) = (&self.numbers, user) else { return Ok(()) };
         match numbers.of(user) {
             Err(error @ NumbersError::NotKept { .. }) => Err(io::Error::other(error)),
-            // One that has none is told why.
+            // A user who gets no number is told why when a task of theirs comes.
             _ => Ok(()),
         }
     }
 
-    /// The same in a word, for those who place tasks.
+    /// How tasks of users run here, in a word for the task service.
     pub fn users_tasks(&self) -> UsersTasks {
         match (&self.numbers, &self.run_as, self.allow_users_as_agent) {
             (Some(_), _, _) => UsersTasks::Apart,

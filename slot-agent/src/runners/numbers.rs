@@ -42,11 +42,11 @@ pub enum NumbersError {
 pub struct UserNumbers {
     range: UserRange,
     file: PathBuf,
-    given: Mutex<Vec<Given>>,
+    given: Mutex<Vec<UserNumber>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Given {
+struct UserNumber {
     user: String,
     number: u32,
 }
@@ -80,7 +80,7 @@ impl UserNumbers {
         let number =
             free.ok_or_else(|| NumbersError::Exhausted { range: self.range, user: user.to_owned() })?;
         let mut all = given.clone();
-        all.push(Given { user: user.to_owned(), number });
+        all.push(UserNumber { user: user.to_owned(), number });
         let kept = serde_json::to_vec_pretty(&all).map_err(io::Error::from);
         let kept = kept.and_then(|text| write_atomically(&self.file, &text, 0o600));
         kept.map_err(|cause| NumbersError::NotKept { user: user.to_owned(), cause })?;
@@ -93,7 +93,7 @@ impl UserNumbers {
         self.given().iter().map(|one| one.number).collect()
     }
 
-    fn given(&self) -> MutexGuard<'_, Vec<Given>> {
+    fn given(&self) -> MutexGuard<'_, Vec<UserNumber>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

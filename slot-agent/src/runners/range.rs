@@ -62,7 +62,7 @@ impl FromStr for UserRange {
             0 => Err(wrong("has the number of root")),
             _ if last < first => Err(wrong("ends before it begins")),
             _ if last - first >= MOST => Err(wrong(&format!("has more than {MOST} numbers"))),
-            // It means "leave it as it is" to the kernel.
+            // The highest number means "leave it as it is" to the kernel.
             _ if last == u32::MAX => Err(wrong("has a number that is no user")),
             _ => Ok(UserRange { first, last }),
         }

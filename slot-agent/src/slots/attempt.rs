@@ -169,9 +169,10 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
     }
     let read = dialect.read(Output { stdout: &captured.stdout, exit }).map_err(|reason| {
         // An interpreter that cannot run its script says so on stderr alone.
-        match captured.stdout.trim_ascii().is_empty() {
-            true => format!("{reason}{}", because(&captured.stderr_tail)),
-            false => dialects::explained(reason, &captured.stdout),
+        if captured.stdout.trim_ascii().is_empty() {
+            format!("{reason}{}", because(&captured.stderr_tail))
+        } else {
+            dialects::explained(reason, &captured.stdout)
         }
     });
     match verdict::judge(registration, read) {
@@ -181,9 +182,10 @@ fn judge(captured: &CapturedRun, registration: &Registration, timeout: Duration)
 }
 
 fn takes_exit(registration: &Registration, dialect: &dyn dialects::Dialect, code: i32) -> bool {
-    match registration.ok_exits.is_empty() {
-        true => dialect.takes_exit(code),
-        false => u8::try_from(code).is_ok_and(|code| registration.ok_exits.contains(&code)),
+    if registration.ok_exits.is_empty() {
+        dialect.takes_exit(code)
+    } else {
+        u8::try_from(code).is_ok_and(|code| registration.ok_exits.contains(&code))
     }
 }
 
@@ -204,17 +206,19 @@ fn why(captured: &CapturedRun) -> String {
 /// The output that may tell of a denial: standard error, and standard output where a program reports there.
 fn reports(captured: &CapturedRun, registration: &Registration, verdict: &Verdict) -> Vec<u8> {
     let is_report = registration.format == Format::Nagios || matches!(verdict, Verdict::Failed(_));
-    match is_report {
-        true => [&captured.stderr_tail, &b"\n"[..], &captured.stdout].concat(),
-        false => captured.stderr_tail.clone(),
+    if is_report {
+        [&captured.stderr_tail, &b"\n"[..], &captured.stdout].concat()
+    } else {
+        captured.stderr_tail.clone()
     }
 }
 
 /// The reason why a run that ended well gave no value.
 fn silence(captured: &CapturedRun, note: Option<String>) -> String {
-    let printed = match captured.stdout.trim_ascii().is_empty() {
-        true => "printed nothing",
-        false => "printed nothing that is a value",
+    let printed = if captured.stdout.trim_ascii().is_empty() {
+        "printed nothing"
+    } else {
+        "printed nothing that is a value"
     };
     let reason = note.map_or_else(|| because(&captured.stderr_tail), |note| format!(": {note}"));
     format!("it ended with {} and {printed}{reason}", exit_text(captured.outcome.exit))

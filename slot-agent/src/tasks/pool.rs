@@ -108,7 +108,7 @@ impl KeeperProcess {
 }
 
 impl Pool {
-    /// One that has nothing to keep, for a task of this user of the machine.
+    /// A keeper that has nothing to keep, for a task of this user of the machine.
     pub fn take(&mut self, identity: Option<&Identity>) -> Option<KeeperProcess> {
         let is_fit = |keeper: &KeeperProcess| keeper.identity.as_ref() == identity;
         while let Some(place) = self.idle.iter().rposition(is_fit) {

@@ -110,7 +110,7 @@ impl Running {
         Self::serving(|stop| routes(stop).allow_origins(origins.into()), Arc::new(OpenAdmission))
     }
 
-    /// One with these routes, which that lets people into.
+    /// A server with these routes, behind this admission.
     pub fn serving(routes: impl FnOnce(Stop) -> Routes, admission: Arc<dyn Admission>) -> Self {
         let (trigger, stop) = stop::pair();
         let (readiness, tasks) = (Readiness::new(), Tasks::new());

@@ -1,6 +1,6 @@
 //! When what tasks of users left outside of their folders is looked for: once none of the user's is on this node.
 //!
-//! It is a part of the round that accepts tasks, so no task of that user begins meanwhile.
+//! The removal is a part of the round that accepts tasks, so no task of that user begins meanwhile.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

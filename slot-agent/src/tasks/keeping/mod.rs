@@ -138,7 +138,7 @@ impl Round<'_> {
         }
     }
 
-    /// It waits for a keeper.
+    /// Puts an attempt among those that wait for a keeper.
     fn wait(&mut self, attempt: &Attempt) {
         let waiting = self.state.waiting.entry(runner_key(attempt)).or_default();
         waiting.insert((attempt.accepted.at, attempt.folder.name()));
@@ -303,9 +303,10 @@ impl Round<'_> {
         let (busy, starting) = busy.fold((0, 0), |(busy, starting), process| {
             (busy + 1, starting + usize::from(process.is_starting()))
         });
-        match starting < at_once() {
-            true => self.state.pool.start(&self.tasks.options, identity, busy),
-            false => Ok(None),
+        if starting < at_once() {
+            self.state.pool.start(&self.tasks.options, identity, busy)
+        } else {
+            Ok(None)
         }
     }
 

@@ -13,30 +13,30 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use super::Tls;
 
 /// The certificate of this service.
-pub(super) struct Shown(pub(super) Arc<Tls>);
+pub(super) struct OwnCertificate(pub(super) Arc<Tls>);
 
 /// Checks the certificate of a client. A client may show none.
-pub(super) struct Clients(pub(super) Arc<Tls>);
+pub(super) struct ClientVerifier(pub(super) Arc<Tls>);
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for OwnCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shown")
+        f.write_str("OwnCertificate")
     }
 }
 
-impl fmt::Debug for Clients {
+impl fmt::Debug for ClientVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clients")
+        f.write_str("ClientVerifier")
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for OwnCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read.load().own))
     }
 }
 
-impl ClientCertVerifier for Clients {
+impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
         true
     }

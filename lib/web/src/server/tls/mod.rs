@@ -86,10 +86,12 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = match self.options.client_authority {
-            Some(_) => builder.with_client_cert_verifier(Arc::new(handshake::Clients(Arc::clone(self)))),
+            Some(_) => {
+                builder.with_client_cert_verifier(Arc::new(handshake::ClientVerifier(Arc::clone(self))))
+            }
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(handshake::Shown(Arc::clone(self))));
+        let mut config = builder.with_cert_resolver(Arc::new(handshake::OwnCertificate(Arc::clone(self))));
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(config)

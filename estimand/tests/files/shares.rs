@@ -129,6 +129,34 @@ fn a_user_who_watches_and_waits_leaves_room_for_others() {
 }
 
 #[test]
+fn a_user_who_changes_much_at_once_leaves_room_for_others() {
+    let up = up();
+    let (alice, bob, http) = (token(&up, "alice"), token(&up, "bob"), up.http());
+    http.send_json("PATCH", "/api/users/alice", &json!({ "changes": 2 })).expect_status(200);
+    // The rest of its body does not come.
+    let begun = |token: &str| {
+        let mut wire = TcpStream::connect(http.authority()).unwrap();
+        wire.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!(
+            "POST /api/tasks HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n{{",
+            http.authority()
+        );
+        wire.write_all(head.as_bytes()).unwrap();
+        wire
+    };
+    let changes: Vec<TcpStream> = (0..2).map(|_| begun(&alice)).collect();
+    wait::until(PATIENCE, "them to be counted", || {
+        (share(&http, "alice", "changes")["used"] == 2).then_some(())
+    });
+    assert_eq!(status(&mut begun(&alice)), "HTTP/1.1 503");
+    put(&Http::new(up.base_url()).showing(Some(&bob)), "a", b"x").expect_status(200);
+    drop(changes);
+    wait::until(PATIENCE, "them to be given back", || {
+        (share(&http, "alice", "changes")["used"] == 0).then_some(())
+    });
+}
+
+#[test]
 fn a_connection_that_is_one_too_many_of_a_user_is_closed() {
     let up = up();
     let (alice, bob, http) = (token(&up, "alice"), token(&up, "bob"), up.http());

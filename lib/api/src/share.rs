@@ -25,6 +25,7 @@ pub enum ShareKind {
     Polls,
     Tunnels,
     Connections,
+    Changes,
     Bodies,
     Responses,
 }
@@ -54,7 +55,7 @@ pub struct ShareDeclaration {
 }
 
 /// As many as there are kinds.
-pub const KINDS_OF_SHARE: usize = 16;
+pub const KINDS_OF_SHARE: usize = 17;
 
 /// All kinds, each at its own place.
 pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
@@ -89,6 +90,7 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
         declared(Kind::Polls, "polls", "polls", Number, "requests that wait", "end some"),
         declared(Kind::Tunnels, "tunnels", "tunnels", Number, "connections to tasks", "end some"),
         declared(Kind::Connections, "connections", "connections", Number, "connections", "close some"),
+        declared(Kind::Changes, "changes", "changes", Number, "changes at once", "wait for some"),
         declared(Kind::Bodies, "bodies", "bodies", Bytes, "requests on their way", "send fewer at once"),
         declared(
             Kind::Responses,

@@ -19,6 +19,8 @@ use crate::shares::Permit;
 /// The bounds of which each user has a part; a service may bound its own more tightly for all.
 const MAX_WATCHES: u64 = 2_000;
 const MAX_POLLS: u64 = 2_000;
+/// Changes wait for each other, for processors and for the disk: a user with a thousand under way would be before everybody else.
+const MAX_CHANGES: u64 = 512;
 
 /// The place of a connection among those of the user who showed a token on it last.
 pub(crate) type ConnectionShare = Mutex<Option<(Arc<str>, Permit)>>;
@@ -27,6 +29,7 @@ pub(crate) fn report_bounds(report: &mut ShareReport) {
     report.bound(ShareKind::Watches, MAX_WATCHES);
     report.bound(ShareKind::Polls, MAX_POLLS);
     report.bound(ShareKind::Connections, max_connections());
+    report.bound(ShareKind::Changes, MAX_CHANGES);
     report.bound(ShareKind::Bodies, body_budget::BUDGET_BYTES as u64);
     report.bound(ShareKind::Responses, response_budget::BUDGET_BYTES as u64);
 }
@@ -34,6 +37,11 @@ pub(crate) fn report_bounds(report: &mut ShareReport) {
 /// A request whose response is not there at once.
 pub(crate) fn poll(req: &HttpRequest) -> Result<Permit, Problem> {
     Permit::take(req, ShareKind::Polls, MAX_POLLS)
+}
+
+/// A request that may change something, from its head until its response.
+pub(crate) fn change(req: &HttpRequest) -> Result<Permit, Problem> {
+    Permit::take(req, ShareKind::Changes, MAX_CHANGES)
 }
 
 /// A response without end. One that becomes a WebSocket, or is a task's, is counted by the service that knows what it is.

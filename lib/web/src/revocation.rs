@@ -1,7 +1,7 @@
 //! A long-running request (an endless stream, a read that waits, a large body that comes or goes) ends when the caller's
 //! token is revoked or expires.
 //!
-//! A response that lasts takes a part of its user's share, too ([`live_shares`]).
+//! A response that lasts takes a part of its user's share, too ([`live_shares`]), and so does each change.
 //!
 //! The gate decides when a request comes. A response that is there at once costs nothing here; one that is waited for, each
 //! stream and each large body listen to admission as long as they last. A change is cut off only while its body comes:
@@ -44,7 +44,10 @@ pub(crate) async fn until_revoked(
     req: &HttpRequest,
 ) -> HttpResponse {
     if *req.method() != Method::GET {
-        return answering.await;
+        return match live_shares::change(req) {
+            Ok(_share) => answering.await,
+            Err(problem) => HttpResponse::from_error(Failure::from(problem)),
+        };
     }
     let mut answering = pin!(answering);
     match futures_util::poll!(answering.as_mut()) {

@@ -156,7 +156,7 @@ fn answer<'q>(
     let reason = || choice.as_ref().and_then(NodeChoice::hint).or_else(|| names.hint(&snapshot));
     let reason = if shown.is_empty() { reason() } else { None };
     let mut response = if in_lines {
-        respond_with(&snapshot, LINES, budget.body(vec![lines_of(shown)])?)
+        respond_with(&snapshot, LINES, budget.body(User::of(req).as_ref(), vec![lines_of(shown)])?)
     } else {
         json(&snapshot, array_of(shown))
     };

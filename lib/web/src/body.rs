@@ -276,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_beyond_the_budget_is_read_to_its_end_and_refused() {
         let budget = BodyBudget::default();
-        let mut all = budget.reserve();
+        let mut all = budget.reserve(None);
         all.grow_to(usize::MAX / 2).unwrap_err();
         let req = TestRequest::post().app_data(ThinData(budget)).to_http_request();
         let count = Rc::new(Cell::new(0));
@@ -301,7 +301,7 @@ mod tests {
             move |_| Ok(while_parsing.reserve().grow_to(32 << 20).is_err()),
         );
         assert!(parsed.await.unwrap());
-        budget.reserve().grow_to(32 << 20).unwrap();
+        budget.reserve(None).grow_to(32 << 20).unwrap();
         let too_much = body().await.unwrap().parse_within(&req, |_| Ok(1 << 30), |_| Ok(()));
         assert_eq!(too_much.await.unwrap_err().status, 503);
     }

@@ -8,7 +8,7 @@ use estimand_web::server::ListenAddress;
 
 use crate::agent;
 use crate::guard::Guard;
-use crate::options::{Options, Parts};
+use crate::options::Options;
 
 /// A proxy may add nothing to a request by which it could be told from a program of this machine.
 const OPEN_HERE: &str =
@@ -23,7 +23,9 @@ pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guar
         (ListenAddress::Tcp(_), true) => OPEN_HERE,
         (ListenAddress::Unix(_), true) => OPEN_AT_SOCKET,
     };
-    let Parts::All { agent, .. } = &options.parts else { return openness.to_owned() };
+    if !options.is_up {
+        return openness.to_owned();
+    }
     let mut text = match options.listen {
         ListenAddress::Tcp(_) => format!("the dashboard is at {address}/\nstoring in {store}\n"),
         ListenAddress::Unix(_) => format!("storing in {store}\n"),
@@ -32,7 +34,7 @@ pub fn greeting(address: &str, options: &Options, store: &StoreUrl, guard: &Guar
         text.push_str(&format!("the operator's token is in {}\n", place.display()));
     }
     text.push_str(openness);
-    if let Some(agent) = agent {
+    if let Some(agent) = &options.agent {
         text.push_str(&format!("running as node {}\n{}", agent.node, agent::greeting(agent)));
     }
     let authority = options.tls.as_ref().and_then(|tls| tls.authority.as_deref());

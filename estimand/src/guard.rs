@@ -11,7 +11,7 @@ use estimand_runtime::{Readiness, Tasks};
 use estimand_store::StoreUrl;
 use estimand_web::Users;
 
-use crate::options::{Options, Parts};
+use crate::options::Options;
 use crate::tls::ServiceTls;
 use estimand_cli::credentials::TOKEN_FILE;
 
@@ -23,7 +23,8 @@ const ALONE: &str = "services that run apart speak to each other with certificat
 pub fn check(options: &Options, secure: Option<&ServiceTls>) -> anyhow::Result<()> {
     let given = Credentials::of_environment()?.token;
     let has_certificate = secure.is_some_and(ServiceTls::is_known_to_others);
-    if given.is_none() && !has_certificate && options.parts.speaks_to_others() && !options.insecure {
+    let speaks_to_others = options.services.iter().any(|service| service.speaks_to_others());
+    if given.is_none() && !has_certificate && speaks_to_others && !options.insecure {
         bail!(ALONE);
     }
     Ok(())
@@ -57,7 +58,7 @@ impl Guard {
         readiness: &Readiness,
     ) -> anyhow::Result<Guard> {
         let given = Credentials::of_environment()?.token;
-        let keeps = given.is_none() && options.parts.has_registry();
+        let keeps = given.is_none() && options.has(|kind| kind.makes_tokens);
         let kept_in = keeps.then(|| options.data_dir.join(TOKEN_FILE));
         let access = Access::start(
             estimand_access::Options {
@@ -137,16 +138,5 @@ fn openness(options: &Options) -> Openness {
         () if options.insecure => Openness::Everything,
         () if options.is_open_here() => Openness::Values,
         () => Openness::Nothing,
-    }
-}
-
-impl Parts {
-    /// True if these parts ask services of other processes for something.
-    fn speaks_to_others(&self) -> bool {
-        match self {
-            Parts::All { .. } | Parts::Data | Parts::Files { .. } => false,
-            Parts::Registry { data_service, managers, .. } => data_service.is_some() || !managers.is_empty(),
-            Parts::Manager(_) | Parts::Tasks { .. } | Parts::Reservations { .. } => true,
-        }
     }
 }

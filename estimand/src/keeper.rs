@@ -12,44 +12,14 @@ use std::time::{Duration, Instant};
 use estimand_runtime::{BackOff, PartReady};
 use estimand_store::{Connection, Error, Halt, Preparation, StoreUrl};
 
+use crate::services::{Owner, SERVICES};
+
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long another holder may take to end: a server may hear a little later than we that a process is gone.
 const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
-
-/// A service that only one process at a time runs over a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
-    Registry,
-    Data,
-    Tasks,
-    Reservations,
-}
-
-impl Owner {
-    const ALL: [Owner; 4] = [Owner::Registry, Owner::Data, Owner::Tasks, Owner::Reservations];
-
-    /// Its name in the store.
-    pub fn name(self) -> &'static str {
-        match self {
-            Owner::Registry => "registry",
-            Owner::Data => "data",
-            Owner::Tasks => "tasks",
-            Owner::Reservations => "reservations",
-        }
-    }
-
-    fn service(self) -> &'static str {
-        match self {
-            Owner::Registry => "registry",
-            Owner::Data => "data service",
-            Owner::Tasks => "task service",
-            Owner::Reservations => "reservation service",
-        }
-    }
-}
 
 /// The needs of a keeper.
 pub struct KeeperOptions {
@@ -133,8 +103,8 @@ impl KeeperTask {
                     self.options.ready.ready();
                 }
                 Err(Error::Fenced { owner, .. }) => {
-                    let owner = Owner::ALL.into_iter().find(|one| one.name() == owner);
-                    let service = owner.map_or("process", Owner::service);
+                    let mut owners = SERVICES.into_iter().filter_map(|kind| kind.owner);
+                    let service = owners.find(|one| one.name == owner).map_or("process", |one| one.service);
                     return self.end(&format!("another {service} has taken over this store"));
                 }
                 Err(error) => {
@@ -187,15 +157,15 @@ impl KeeperTask {
         let mut connection = Connection::open_until(store, &self.halt).map_err(Obstacle::Store)?;
         self.held.clear();
         for owner in owners {
-            match connection.hold(owner.name()).map_err(Obstacle::Store)? {
+            match connection.hold(owner.name).map_err(Obstacle::Store)? {
                 true => drop(self.held.insert(*owner)),
                 false if *takes_over => {}
                 // The table may not be there yet.
-                false => return Err(Obstacle::Held(*owner, connection.holder(owner.name()).ok().flatten())),
+                false => return Err(Obstacle::Held(*owner, connection.holder(owner.name).ok().flatten())),
             }
         }
         let prepared = connection.migrate().and_then(|()| {
-            owners.iter().try_for_each(|owner| connection.become_holder(owner.name(), description))
+            owners.iter().try_for_each(|owner| connection.become_holder(owner.name, description))
         });
         prepared.map_err(Obstacle::Store)?;
         self.connection = Some(connection);
@@ -213,10 +183,10 @@ impl KeeperTask {
             }
         };
         for owner in owners {
-            if !self.held.contains(owner) && connection.hold(owner.name())? {
+            if !self.held.contains(owner) && connection.hold(owner.name)? {
                 self.held.insert(*owner);
             }
-            connection.beat_holder(owner.name(), description)?;
+            connection.beat_holder(owner.name, description)?;
         }
         if owners.is_empty() { connection.ping() } else { Ok(()) }
     }
@@ -237,5 +207,5 @@ impl KeeperTask {
 
 fn held_by(owner: Owner, holder: Option<&str>) -> String {
     let holder = holder.filter(|holder| !holder.is_empty()).unwrap_or("another process");
-    format!("the {} of {holder}", owner.service())
+    format!("the {} of {holder}", owner.service)
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use cli::{Cli, Command};
 use estimand_cli::{Exit, Failure, Remote};
-use options::{Options, Parts};
+use options::Options;
 use settings::Settings;
 
 mod agent;
@@ -25,15 +25,14 @@ mod guard;
 mod joining;
 mod keeper;
 mod limits;
-mod lines;
 mod man;
 mod nearest;
 mod options;
-mod peers;
 mod pki;
 mod place;
 mod scheduler;
 mod serve;
+mod services;
 mod settings;
 mod simulate;
 mod simulate_reservations;
@@ -79,13 +78,12 @@ fn main() -> ExitCode {
             finish(man::write(&args))
         }
         Command::Up(args) => {
-            let platform = args.platform.clone().options();
-            let (service, parts) = args.split().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, Options { platform, ..service.options(parts) }, &mut settings)
+            let options = args.options().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, options, &mut settings)
         }
-        Command::Manager(args) => {
-            let (service, manager) = args.split();
-            run_service(&remote, service.options(Parts::Manager(manager)), &mut settings)
+        Command::Service(command) => {
+            let options = command.options().unwrap_or_else(|wrong| wrong.exit());
+            run_service(&remote, options, &mut settings)
         }
         Command::Agent(args) => {
             // The agent's own `--server` is another one, and stands behind its name.
@@ -95,14 +93,6 @@ fn main() -> ExitCode {
             run_long(agent::run(options, log), &mut settings)
         }
         Command::ExportMetrics(args) => run_long(export_metrics::run(&remote, *args), &mut settings),
-        Command::Data(args) => run_service(&remote, args.options(Parts::Data), &mut settings),
-        Command::Registry(args) => run_service(&remote, args.options(), &mut settings),
-        Command::FileService(args) => run_service(&remote, args.options(), &mut settings),
-        Command::ReservationService(args) => {
-            let options = args.options().unwrap_or_else(|wrong| wrong.exit());
-            run_service(&remote, options, &mut settings)
-        }
-        Command::TaskService(args) => run_service(&remote, args.options(), &mut settings),
     };
     exit.into()
 }

@@ -1,25 +1,19 @@
 //! The settings of services and agents, as the command line and settings files give them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Read as _;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::ValueEnum;
 use estimand_api::names::NodeName;
-use estimand_reservation_bridges::CeleryBroker;
-use estimand_reservation_service::Settings;
 use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
 use estimand_web::server::ListenAddress;
 use estimand_web::{BasePath, Origin};
 
 use crate::cli::tls::TlsFiles;
+use crate::services::{Owner, ServiceKind, ServiceOptions};
 use crate::telemetry;
 
 /// The services to start, and their settings.
-#[derive(Debug, Clone)]
 pub struct Options {
     pub listen: ListenAddress,
     /// The permissions of a socket in the file system.
@@ -41,7 +35,11 @@ pub struct Options {
     pub tls: Option<TlsFiles>,
     pub log: telemetry::Log,
     pub platform: Platform,
-    pub parts: Parts,
+    pub services: Vec<Box<dyn ServiceOptions>>,
+    /// Everything runs here, for this machine.
+    pub is_up: bool,
+    /// The agent of this machine, if something shall run on it.
+    pub agent: Option<Box<AgentOptions>>,
 }
 
 /// The services of a platform that are spoken to.
@@ -52,13 +50,6 @@ pub struct Platform {
     pub eureka: Option<Eureka>,
 }
 
-/// Without its addresses, which may have passwords.
-impl fmt::Debug for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Platform(publish: {}, eureka: {})", self.publish.is_some(), self.eureka.is_some())
-    }
-}
-
 /// The Eureka with which this process is registered.
 #[derive(Clone)]
 pub struct Eureka {
@@ -67,107 +58,6 @@ pub struct Eureka {
     pub app: String,
     /// None: the address that is listened on.
     pub advertise: Option<String>,
-}
-
-/// The operator's terms for all tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskTerms {
-    /// A task with an image that is not published is refused.
-    pub published_images_only: bool,
-    /// The length of the lease of a task that asks for no other one.
-    pub lease: Duration,
-}
-
-/// The services that run in this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Parts {
-    /// All of them, and an agent if something shall run on this machine.
-    All {
-        agent: Option<Box<AgentOptions>>,
-        defaults: Defaults,
-        /// The folder of files, if not one in the data folder.
-        files: Option<PathBuf>,
-        terms: TaskTerms,
-        sale: Sale,
-    },
-    /// The registry alone; it tells the data service which names keep a history, and the managers of changes.
-    Registry {
-        data_service: Option<String>,
-        managers: Vec<String>,
-        defaults: Defaults,
-    },
-    Manager(ManagerOptions),
-    Data,
-    /// The task service alone; it speaks to the manager that leads, and reads facts from the data service.
-    Tasks {
-        managers: Vec<String>,
-        data_service: String,
-        terms: TaskTerms,
-        /// The file service, and its address as agents reach it, if that is another.
-        file_service: Option<String>,
-        file_server: Option<String>,
-    },
-    /// The reservation service alone; the task service has the ledger.
-    Reservations {
-        task_service: String,
-        /// Where the predictor of demand is chosen.
-        data_service: Option<String>,
-        sale: Sale,
-    },
-    /// The file service alone.
-    Files {
-        files: Option<PathBuf>,
-    },
-}
-
-impl Parts {
-    pub fn has_registry(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Registry { .. })
-    }
-
-    pub fn defaults(&self) -> Defaults {
-        match self {
-            Parts::All { defaults, .. } | Parts::Registry { defaults, .. } => *defaults,
-            Parts::Manager(_)
-            | Parts::Data
-            | Parts::Tasks { .. }
-            | Parts::Reservations { .. }
-            | Parts::Files { .. } => Defaults::None,
-        }
-    }
-
-    pub fn has_manager(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Manager(_))
-    }
-
-    pub fn has_data(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Data)
-    }
-
-    /// Where values are, people look at them.
-    pub fn has_dashboard(&self) -> bool {
-        self.has_data()
-    }
-
-    /// The terms of tasks, if the task service runs here.
-    pub fn task_terms(&self) -> Option<TaskTerms> {
-        match self {
-            Parts::All { terms, .. } | Parts::Tasks { terms, .. } => Some(*terms),
-            _ => None,
-        }
-    }
-
-    /// The terms of sale, if the reservation service runs here.
-    pub fn sale(&self) -> Option<&Sale> {
-        match self {
-            Parts::All { sale, .. } | Parts::Reservations { sale, .. } => Some(sale),
-            _ => None,
-        }
-    }
-
-    pub fn has_files(&self) -> bool {
-        matches!(self, Parts::All { .. } | Parts::Files { .. })
-    }
 }
 
 impl Options {
@@ -181,31 +71,15 @@ impl Options {
         self.listen.is_local()
     }
 
-    /// The folder of files.
-    pub fn files(&self) -> PathBuf {
-        let given = match &self.parts {
-            Parts::All { files, .. } | Parts::Files { files } => files.clone(),
-            _ => None,
-        };
-        given.unwrap_or_else(|| self.data_dir.join("files"))
+    /// True if a service of some kind runs here.
+    pub fn has(&self, is_one: impl Fn(&ServiceKind) -> bool) -> bool {
+        self.services.iter().any(|service| is_one(service.kind()))
     }
-}
 
-/// How the reservation service sells time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sale {
-    pub settings: Settings,
-    /// Reservations are made over plain TCP here, too.
-    pub lines: Option<SocketAddr>,
-    /// The broker that workers of Celery read, if there is one.
-    pub celery: Option<CeleryBroker>,
-}
-
-/// The default registrations of a new cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Defaults {
-    Standard,
-    None,
+    /// The services of this process that are alone over a store.
+    pub fn owners(&self) -> Vec<Owner> {
+        self.services.iter().filter_map(|service| service.kind().owner).collect()
+    }
 }
 
 /// The programs that may run on a node.
@@ -292,17 +166,4 @@ pub struct AgentOptions {
     pub max_runs: Option<u32>,
     pub max_spool_bytes: Option<u64>,
     pub cgroups: bool,
-}
-
-/// The services that a manager speaks to, and the addresses that it hands out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManagerOptions {
-    pub registry: String,
-    pub data_service: String,
-    /// Handed to agents.
-    pub data_server: String,
-    /// Handed to agents; none: where they ask for it.
-    pub task_server: Option<String>,
-    /// Handed to callers of a manager that stands by; none: the address that it listens on.
-    pub advertise: Option<String>,
 }

@@ -10,8 +10,7 @@ use estimand_cli::credentials::TOKEN_FILE;
 use estimand_runtime::lock_file::{Holder, LockError, LockFile};
 use estimand_store::StoreUrl;
 
-use crate::keeper::Owner;
-use crate::options::{Options, Parts};
+use crate::options::Options;
 
 /// The lock in the data folder, and the end of the names of those beside a SQLite file.
 const LOCK: &str = "lock";
@@ -27,42 +26,30 @@ impl Place {
     /// Takes the folder and the file; the error names the process that has them.
     pub fn take(options: &Options, store: &StoreUrl, address: &str) -> anyhow::Result<Place> {
         let folder = uses_folder(options).then(|| {
-            make_folder(&options.data_dir, options.parts.lets_others_through())?;
+            make_folder(&options.data_dir, lets_others_through(options))?;
             hold(&options.data_dir.join(LOCK), &options.data_dir, address, "--data-dir names another folder")
         });
         let folder = folder.transpose()?;
         let Some(file) = store.file() else { return Ok(Place { _folder: folder, _file: Vec::new() }) };
         let file = actual(file)?;
-        let held = options.parts.owners().into_iter().map(|owner| {
+        let held = options.owners().into_iter().map(|owner| {
             let mut name = file.file_name().unwrap_or_default().to_owned();
-            name.push(format!("-{}.{LOCK}", owner.name()));
+            name.push(format!("-{}.{LOCK}", owner.name));
             hold(&file.with_file_name(name), &file, address, "--store names another database")
         });
         Ok(Place { _folder: folder, _file: held.collect::<anyhow::Result<_>>()? })
     }
 }
 
-impl Parts {
-    /// The services of this process that are alone over a store.
-    pub fn owners(&self) -> Vec<Owner> {
-        let owners = [
-            (self.has_registry(), Owner::Registry),
-            (self.has_data(), Owner::Data),
-            (self.task_terms().is_some(), Owner::Tasks),
-            (self.sale().is_some(), Owner::Reservations),
-        ];
-        owners.into_iter().filter(|(has, _)| *has).map(|(_, owner)| owner).collect()
-    }
-
-    /// True if another user goes through the data folder, to the folders of slots.
-    fn lets_others_through(&self) -> bool {
-        matches!(self, Parts::All { agent: Some(agent), .. } if agent.run_as.is_some())
-    }
+/// True if another user goes through the data folder, to the folders of slots.
+fn lets_others_through(options: &Options) -> bool {
+    options.agent.as_ref().is_some_and(|agent| agent.run_as.is_some())
 }
 
 /// True if this process keeps something in its data folder, beside a store.
 fn uses_folder(options: &Options) -> bool {
-    options.parts.has_files() || (options.parts.has_registry() && !crate::guard::is_given_a_token())
+    options.has(|kind| kind.keeps_files)
+        || (options.has(|kind| kind.makes_tokens) && !crate::guard::is_given_a_token())
 }
 
 fn hold(lock: &Path, what: &Path, address: &str, other: &str) -> anyhow::Result<LockFile> {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use clap::builder::ValueRange;
@@ -18,14 +19,12 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Cli, groups};
+use crate::services::SERVICES;
 use crate::telemetry;
 
 #[cfg(test)]
 mod page;
 
-/// The commands that take their settings from a file.
-const COMMANDS: [&str; 8] =
-    ["up", "registry", "data", "manager", "task-service", "reservation-service", "file-service", "agent"];
 const OPTION: &str = "config";
 /// Options that say nothing about how a service runs.
 const NOT_KEYS: [&str; 3] = [OPTION, "help", "version"];
@@ -70,7 +69,7 @@ pub struct SettingsChange {
 impl Settings {
     /// Reads the file that a command line names.
     pub fn of(typed: Vec<OsString>) -> Result<Self, SettingsError> {
-        let position = typed.iter().skip(1).position(|word| COMMANDS.iter().any(|name| word == *name));
+        let position = typed.iter().skip(1).position(|word| commands().any(|name| word == name));
         let command = position.map_or(typed.len(), |position| position + 1);
         let file = option_value(typed.get(command..).unwrap_or_default(), OPTION);
         let mut settings = Settings { file, typed, command, keys: BTreeMap::new() };
@@ -152,6 +151,12 @@ impl Settings {
         let typed = &self.typed[self.command..];
         options(&text, file, command, typed).map_err(SettingsError::Wrong)
     }
+}
+
+/// The commands that take their settings from a file.
+fn commands() -> impl Iterator<Item = &'static str> {
+    let services = SERVICES.into_iter().map(|kind| kind.command);
+    iter::once("up").chain(services).chain(iter::once("agent"))
 }
 
 /// Lets take effect what can, and names the rest.

@@ -1,4 +1,4 @@
-//! The commands that start a manager, a node's agent, and the agent in `up`.
+//! The commands that start a node's agent, and everything for this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use estimand_slot_agent::{EnvPattern, ImagePattern, NetPattern, UserRange};
 use estimand_cli::credentials::data_dir_or_default;
 
 use super::platform::PlatformArgs;
-use super::reservations::SaleArgs;
-use super::services::{FilesOptions, ServiceArgs, TaskTermsOptions, log_format};
+use super::services::{ServiceArgs, log_format};
 use super::tls::JoinArgs;
 use estimand_cli::Remote;
 use estimand_cli::arguments::parse;
 
 use super::Cli;
-use crate::options::{AgentOptions, AllowedPrograms, Defaults, ManagerOptions, Parts};
+use crate::options::{AgentOptions, AllowedPrograms, Options};
+use crate::services::AllTerms;
 
 /// Where Docker's engine listens, unless it was told otherwise.
 const DOCKER_SOCKET: &str = "/var/run/docker.sock";
@@ -31,15 +31,6 @@ names the folder that it lies in. When the agent ends, whatever it runs is ended
 Examples:
   estimand agent --allow /opt/collectors
   estimand agent --server http://10.0.0.1:7070 --node node-1 --label zone=a --allow /opt/collectors";
-
-const MANAGER_EXAMPLES: &str = "\
-Of several managers over one database one leads, and another one takes over when it ends.
-
-Examples:
-  estimand manager --registry http://10.0.0.1:7070 --data-service http://10.0.0.2:7070
-  estimand manager --listen 10.0.0.3:7070 --insecure --advertise http://10.0.0.3:7070 \\
-    --store postgres://10.0.0.4/estimand --registry http://10.0.0.1:7070 \\
-    --data-service http://10.0.0.2:7070";
 
 // The argument structs below have no doc comments of their own: clap would take one for the text of the
 // command.
@@ -158,49 +149,20 @@ pub struct AgentArgs {
     log_format: telemetry::Format,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = MANAGER_EXAMPLES)]
-pub struct ManagerArgs {
-    #[command(flatten)]
-    service: ServiceArgs,
-    /// The registry, which says what should run
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    registry: String,
-    /// The data service, which is told whose values nobody renews
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    data_service: String,
-    /// The data service as the agents reach it [default: as --data-service says]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    data_server: Option<String>,
-    /// The task service as the agents reach it [default: the address at which they reach this manager]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    task_server: Option<String>,
-    /// This manager as others reach it [default: the address that it listens on]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    advertise: Option<String>,
-}
-
 // All services, and an agent for this machine.
 #[derive(Debug, Args)]
 pub struct UpArgs {
     #[command(flatten)]
     service: ServiceArgs,
-    #[command(flatten, next_help_heading = "Platform")]
-    pub platform: PlatformArgs,
+    #[command(flatten, next_help_heading = PlatformArgs::HEADING)]
+    platform: PlatformArgs,
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
     #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "run_as_range", "allow_users_as_agent", "task_memory", "task_processes", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
     no_agent: bool,
-    /// Registrations of a new cluster: the collectors that ship in the box, or none of them
-    #[arg(long, value_name = "SET", default_value = "standard", help_heading = "What runs here")]
-    defaults: Defaults,
     #[command(flatten)]
-    files: FilesOptions,
-    #[command(flatten)]
-    terms: TaskTermsOptions,
-    #[command(flatten)]
-    sale: SaleArgs,
+    terms: AllTerms,
 }
 
 impl AgentArgs {
@@ -227,26 +189,13 @@ impl AgentArgs {
     }
 }
 
-impl ManagerArgs {
-    pub fn split(self) -> (ServiceArgs, ManagerOptions) {
-        let ManagerArgs { service, registry, data_service, data_server, task_server, advertise } = self;
-        let data_server = data_server.unwrap_or_else(|| data_service.clone());
-        (service, ManagerOptions { registry, data_service, data_server, task_server, advertise })
-    }
-}
-
 impl UpArgs {
-    /// How to run the services, and how to run the agent, if there is to be one.
-    pub fn split(self) -> Result<(ServiceArgs, Parts), clap::Error> {
-        let UpArgs { service, node, no_agent, defaults, files, terms, sale, .. } = self;
-        let agent = match no_agent {
-            true => None,
-            false => Some(node.options(service.data_dir().join("agent"))?),
-        };
-        let agent = agent.map(Box::new);
-        let terms = terms.terms();
-        let (files, sale) = (files.files, sale.sale()?);
-        Ok((service, Parts::All { agent, defaults, files, terms, sale }))
+    /// The error says what is wrong with the arguments, and ends the process as wrong usage does.
+    pub fn options(self) -> Result<Options, clap::Error> {
+        let UpArgs { service, platform, node, no_agent, terms } = self;
+        let agent = if no_agent { None } else { Some(node.options(service.data_dir().join("agent"))?) };
+        let (platform, agent) = (platform.options(), agent.map(Box::new));
+        Ok(Options { platform, agent, is_up: true, ..service.options(terms.services()?) })
     }
 }
 

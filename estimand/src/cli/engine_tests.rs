@@ -2,6 +2,7 @@ use clap::{Command, FromArgMatches};
 
 use super::*;
 use crate::options::JoinToken;
+use crate::services::SERVICES;
 
 /// The command alone, as it will be among the others.
 fn command<A: Args>(name: &'static str) -> Command {
@@ -27,10 +28,11 @@ fn wrong<T>(parsed: Result<T, clap::Error>, expected: &str) {
 #[test]
 fn help_reads_well() {
     command::<UpArgs>("up").debug_assert();
-    for (name, mut command) in [
-        ("help_agent", command::<AgentArgs>("estimand agent")),
-        ("help_manager", command::<ManagerArgs>("estimand manager")),
-    ] {
+    let manager = SERVICES.into_iter().find(|kind| kind.command == "manager").unwrap().definition();
+    let manager = manager.name("estimand manager").term_width(100);
+    for (name, mut command) in
+        [("help_agent", command::<AgentArgs>("estimand agent")), ("help_manager", manager)]
+    {
         command.clone().debug_assert();
         insta::assert_snapshot!(name, command.render_help());
     }
@@ -102,28 +104,8 @@ fn what_is_wrong_with_an_agent_is_said() {
 }
 
 #[test]
-fn a_manager_hands_on_the_data_service_that_it_knows() {
-    let given = "manager --registry http://r --data-service http://d";
-    let options = |more: &str| parse::<ManagerArgs>(&format!("{given}{more}")).unwrap().split().1;
-    let expected = ManagerOptions {
-        registry: "http://r".to_owned(),
-        data_service: "http://d".to_owned(),
-        data_server: "http://d".to_owned(),
-        task_server: None,
-        advertise: None,
-    };
-    assert_eq!(options(""), expected);
-    let both = options(" --data-server http://public --advertise http://me");
-    assert_eq!((both.data_server.as_str(), both.advertise.as_deref()), ("http://public", Some("http://me")));
-    wrong(parse::<ManagerArgs>("manager --registry http://r"), "--data-service <URL>");
-}
-
-#[test]
 fn up_has_an_agent_unless_it_shall_not() {
-    let up = |line: &str| match parse::<UpArgs>(line).and_then(UpArgs::split)?.1 {
-        Parts::All { agent, .. } => Ok(agent),
-        parts => panic!("{parts:?}"),
-    };
+    let up = |line: &str| Ok(parse::<UpArgs>(line).and_then(UpArgs::options)?.agent);
     let agent = up("up --data-dir /d --node n1 --allow /x").unwrap().unwrap();
     assert_eq!((agent.data_dir, agent.servers), (PathBuf::from("/d/agent"), vec![]));
     assert_eq!(agent.allow, AllowedPrograms::Folders(vec![PathBuf::from("/x")]));

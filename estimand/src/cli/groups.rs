@@ -6,6 +6,7 @@
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, tips};
+use crate::services::SERVICES;
 
 /// The width before the sentences.
 const NAMES_WIDTH: usize = 29;
@@ -24,15 +25,14 @@ enum Line {
     One(&'static str),
     /// Commands that share a sentence.
     Several(&'static [&'static str], &'static str),
+    /// The commands of all services, which share a sentence.
+    Services(&'static str),
 }
 
-use Line::{One, Several};
-
-const SERVICES: &[&str] =
-    &["registry", "data", "manager", "task-service", "file-service", "reservation-service"];
+use Line::{One, Services, Several};
 
 const GROUPS: &[Group] = &[
-    Group { title: "Start", lines: &[One("up"), One("agent"), Several(SERVICES, "Start one service alone")] },
+    Group { title: "Start", lines: &[One("up"), One("agent"), Services("Start one service alone")] },
     Group {
         title: "See how it is",
         lines: &[
@@ -121,6 +121,7 @@ fn shown(command: &Command, line: &Line) -> String {
     let (names, sentence) = match line {
         One(name) => ((*name).to_owned(), about(name).unwrap_or_default()),
         Several(names, sentence) => (names.join(", "), (*sentence).to_owned()),
+        Services(sentence) => (SERVICES.map(|kind| kind.command).join(", "), (*sentence).to_owned()),
     };
     let names = format!("  {names}");
     match names.len() < NAMES_WIDTH {
@@ -155,10 +156,11 @@ mod tests {
         let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
         for line in GROUPS.iter().flat_map(|group| group.lines) {
             let names = match line {
-                One(name) => std::slice::from_ref(name),
-                Several(names, _) => names,
+                One(name) => vec![*name],
+                Several(names, _) => names.to_vec(),
+                Services(_) => SERVICES.map(|kind| kind.command).to_vec(),
             };
-            names.iter().for_each(|name| *lines.entry(name).or_default() += 1);
+            names.into_iter().for_each(|name| *lines.entry(name).or_default() += 1);
         }
         let command = Cli::command();
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());

@@ -9,6 +9,8 @@ use clap_complete::Shell;
 
 use estimand_cli::{ClientCommand, Remote, Remotely};
 
+use crate::services::ServiceCommand;
+
 pub mod collect;
 pub mod engine;
 pub mod export_metrics;
@@ -17,7 +19,6 @@ pub mod job;
 pub mod partition;
 pub mod pki;
 pub mod platform;
-pub mod reservations;
 pub mod services;
 pub mod simulate;
 pub mod simulate_reservations;
@@ -27,13 +28,11 @@ mod tips;
 pub mod tls;
 
 use collect::CollectArgs;
-use engine::{AgentArgs, ManagerArgs, UpArgs};
+use engine::{AgentArgs, UpArgs};
 use export_metrics::ExportMetricsArgs;
 use job::JobArgs;
 use partition::PartitionArgs;
 use pki::PkiArgs;
-use reservations::ReservationServiceArgs;
-use services::{FileServiceArgs, RegistryArgs, ServiceArgs, TaskServiceArgs};
 use simulate::SimulateArgs;
 
 /// Estimand keeps schedulers supplied with what they need to know about a cluster
@@ -50,20 +49,10 @@ pub struct Cli {
 pub enum Command {
     /// Start everything in one process, for this machine
     Up(Box<UpArgs>),
-    /// Start the registry alone: it keeps what is registered
-    Registry(RegistryArgs),
-    /// Start the data service alone: it keeps values
-    Data(ServiceArgs),
-    /// Start a manager alone: it knows the nodes, and says what belongs where
-    Manager(ManagerArgs),
-    /// Start the task service alone: it places tasks on nodes, and keeps their logs
-    TaskService(TaskServiceArgs),
-    /// Start the reservation service alone: it sells time to come, and keeps credits
-    ReservationService(ReservationServiceArgs),
-    /// Start the file service alone: it keeps files of people and of tasks
-    FileService(FileServiceArgs),
+    #[command(flatten)]
+    Service(ServiceCommand),
     /// Start the agent of a node: it runs what is for it
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
     #[command(flatten)]
     Client(ClientCommand),
     #[command(flatten)]

@@ -25,6 +25,9 @@ pub struct PlatformArgs {
 }
 
 impl PlatformArgs {
+    /// Above them in a command's help.
+    pub const HEADING: &'static str = "Platform";
+
     pub fn options(self) -> Platform {
         let PlatformArgs { publish, eureka, eureka_app, advertise } = self;
         let eureka = eureka.filter(|servers| !servers.is_empty()).map(|servers| Eureka {

@@ -1,4 +1,4 @@
-//! The commands that start services.
+//! The options of every command that starts services.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,13 @@ use crate::telemetry;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 
-use estimand_api::duration::Span;
-use estimand_api::task::{LEASE_EXPECTED, LEASES};
-use estimand_cli::arguments::parse;
 use estimand_cli::credentials::data_dir_or_default;
 use estimand_web::server::ListenAddress;
 use estimand_web::{BasePath, Origin};
 
-use super::platform::PlatformArgs;
 use super::tls::TlsArgs;
-use crate::options::Defaults;
-use crate::options::{Options, Parts, Platform, TaskTerms};
+use crate::options::{Options, Platform};
+use crate::services::ServiceOptions;
 
 /// Permissions as `chmod` takes them: of user, group and others.
 fn socket_mode(text: &str) -> Result<u32, String> {
@@ -75,103 +71,12 @@ pub struct ServiceArgs {
     log_format: telemetry::Format,
 }
 
-#[derive(Debug, Args)]
-pub struct RegistryArgs {
-    #[command(flatten)]
-    service: ServiceArgs,
-    /// The data service to tell which data names keep a history [default: none]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-    data_service: Option<String>,
-    /// A manager to tell of changes, so that they take effect at once; may be repeated [default: none]
-    #[arg(long = "manager", id = "managers", value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    managers: Vec<String>,
-    /// Registrations of a new cluster: the collectors that ship in the box, or none of them
-    #[arg(long, value_name = "SET", default_value = "standard")]
-    defaults: Defaults,
-}
-
-#[derive(Debug, Args)]
-pub struct TaskServiceArgs {
-    #[command(flatten)]
-    service: ServiceArgs,
-    /// A manager, which is told what belongs on each node; may be repeated, and the one that leads is asked
-    #[arg(long = "manager", id = "managers", required = true, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    managers: Vec<String>,
-    /// The data service, whose facts say how busy each node is
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    data_service: String,
-    /// The file service, which has the inputs and outputs of tasks [default: tasks have none]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
-    file_service: Option<String>,
-    /// The file service as the agents reach it [default: as --file-service says]
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address, requires = "file_service")]
-    file_server: Option<String>,
-    #[command(flatten)]
-    terms: TaskTermsOptions,
-    #[command(flatten, next_help_heading = "Platform")]
-    platform: PlatformArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct FileServiceArgs {
-    #[command(flatten)]
-    service: ServiceArgs,
-    #[command(flatten)]
-    files: FilesOptions,
-}
-
-// The place of files, however their service is started.
-#[derive(Debug, Args)]
-pub struct FilesOptions {
-    /// Keep files in this folder, which may be on any disk that is mounted [default: files in the data folder]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub files: Option<PathBuf>,
-}
-
-// The terms of tasks, however their service is started.
-#[derive(Debug, Args)]
-pub struct TaskTermsOptions {
-    /// Refuse tasks whose image is not published (`estimand images publish`)
-    #[arg(long)]
-    published_images_only: bool,
-    /// How long tasks go on while their node is not heard of, before they are taken for lost
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = lease)]
-    task_lease: Span,
-}
-
-fn lease(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    if LEASES.contains(&span.as_std()) { Ok(span) } else { Err(format!("expected {LEASE_EXPECTED}")) }
-}
-
-impl TaskTermsOptions {
-    pub fn terms(self) -> TaskTerms {
-        TaskTerms { published_images_only: self.published_images_only, lease: self.task_lease.as_std() }
-    }
-}
-
-impl FileServiceArgs {
-    pub fn options(self) -> Options {
-        self.service.options(Parts::Files { files: self.files.files })
-    }
-}
-
-impl TaskServiceArgs {
-    pub fn options(self) -> Options {
-        let TaskServiceArgs { service, managers, data_service, file_service, file_server, terms, platform } =
-            self;
-        let terms = terms.terms();
-        let parts = Parts::Tasks { managers, data_service, terms, file_service, file_server };
-        Options { platform: platform.options(), ..service.options(parts) }
-    }
-}
-
 impl ServiceArgs {
     pub fn data_dir(&self) -> PathBuf {
         data_dir_or_default(self.data_dir.clone())
     }
 
-    pub fn options(self, parts: Parts) -> Options {
+    pub fn options(self, services: Vec<Box<dyn ServiceOptions>>) -> Options {
         Options {
             data_dir: self.data_dir(),
             listen: self.listen,
@@ -186,18 +91,10 @@ impl ServiceArgs {
             tls: self.tls.files(),
             log: telemetry::Log { format: self.log_format, filter: self.log },
             platform: Platform::default(),
-            parts,
+            services,
+            is_up: false,
+            agent: None,
         }
-    }
-}
-
-impl RegistryArgs {
-    pub fn options(self) -> Options {
-        self.service.options(Parts::Registry {
-            data_service: self.data_service,
-            managers: self.managers,
-            defaults: self.defaults,
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, CommandFactory as _};
 
-use super::{COMMANDS, keys};
+use super::{commands, keys};
 use crate::cli::Cli;
 
 const HEAD: &str = "\
@@ -41,7 +41,7 @@ fn settings_page() -> String {
     let mut cli = Cli::command();
     cli.build();
     let mut rows = Rows::new();
-    for name in COMMANDS {
+    for name in commands() {
         let command = cli.find_subcommand(name).into_iter();
         for (key, arg) in command.flat_map(keys).filter_map(|arg| Some((arg.get_long()?, arg))) {
             rows.entry((key.to_owned(), value(arg), meaning(arg))).or_default().push(name);
@@ -53,10 +53,10 @@ fn settings_page() -> String {
     rows.iter().map(row).fold(HEAD.to_owned(), |page, row| page + &row)
 }
 
-fn of(commands: &[&str]) -> String {
-    match commands {
-        all if all.len() == COMMANDS.len() => "all".to_owned(),
-        services if services.len() + 1 == COMMANDS.len() && !services.contains(&"agent") => {
+fn of(named: &[&str]) -> String {
+    match named {
+        all if all.len() == commands().count() => "all".to_owned(),
+        services if services.len() + 1 == commands().count() && !services.contains(&"agent") => {
             "services".to_owned()
         }
         some => some.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),

@@ -46,6 +46,8 @@ mod users;
 mod values;
 mod watch;
 
+pub use doctor::SERVICES;
+
 /// The most that is read from a file or from standard input.
 const MAX_INPUT_BYTES: u64 = 8 << 20;
 

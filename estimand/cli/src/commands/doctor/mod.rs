@@ -28,6 +28,8 @@ mod process;
 mod services;
 mod store;
 
+pub use process::SERVICES;
+
 /// For one request; nothing is asked for twice.
 const WITHIN: Duration = Duration::from_secs(5);
 /// For the connection that tells a machine that is away from a service that is.

@@ -16,8 +16,8 @@ use crate::credentials::{data_dir_or_default, default_data_dir};
 use crate::yaml;
 
 /// The commands that listen. An agent opens no port.
-const SERVICES: [&str; 7] =
-    ["up", "registry", "data", "manager", "task-service", "reservation-service", "file-service"];
+pub const SERVICES: [&str; 7] =
+    ["up", "registry", "data", "manager", "task-service", "file-service", "reservation-service"];
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// The variable that goes before the setting `store`.
 const STORE_VARIABLE: &str = "ESTIMAND_STORE";

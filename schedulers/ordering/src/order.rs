@@ -57,7 +57,7 @@ pub enum Step {
     Done(Done),
     /// The ledger had no room there. An order is to be planned anew; one that was to be changed is held as before.
     Plan(Box<Room>),
-    /// One of several parts is refused for good: each is to be an order of its own.
+    /// Several parts together are refused for good: each is to be an order of its own.
     Apart(Problem),
     /// It is refused for good, or its change is and it is held as before.
     Refuse(Problem),

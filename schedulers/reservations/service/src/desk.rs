@@ -14,6 +14,7 @@ mod answering;
 mod change;
 mod order;
 mod pricing;
+mod queue;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,13 +23,10 @@ use estimand_api::problem::Problem;
 use estimand_api::promise::MAX_BATCH;
 use estimand_client::Client;
 use estimand_ordering::{Order, OrderKey, Step};
-use estimand_reservations::{MAX_LIST, Money};
+use estimand_reservations::MAX_LIST;
 use estimand_runtime::Stop;
 use estimand_runtime::single_writer::Writer;
-use estimand_web::Scope;
 use futures_util::future::join_all;
-use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, sleep};
 
 use crate::document::Document;
@@ -44,12 +42,13 @@ use crate::writer::ReservationsState;
 
 use answering::Answering;
 pub use change::quote as quote_change;
-use order::Party;
+use order::OrderGroup;
 use pricing::{Asked, Parts, give_back, price_all, with_values};
 pub use pricing::{check_room, check_shares, quote_all};
+use queue::{Ask, Queue, Reply};
+pub use queue::{ChangeRequest, DeskDoor, ReserveRequest, queue};
 
-/// How many wait at most, and are served at once.
-const MAX_WAITING: usize = 1_024;
+/// How many are served at once.
 const MAX_SERVED: usize = 256;
 /// How often the ledger is looked at although nothing was heard of it, and after a failure.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -57,95 +56,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The ledger gives so many promises at once.
 const MAX_MEMBERS: usize = MAX_BATCH - MAX_LIST;
-
-/// A request for one reservation, or for a list of which all are made or none.
-pub struct Wish {
-    /// At least one. Those of a list have no value of their own.
-    pub documents: Vec<Arc<Document>>,
-    /// The worth of the whole list; none: it is no list.
-    pub list: Option<Money>,
-    pub key: Option<String>,
-    pub account: String,
-    /// The user whose shares it needs.
-    pub scope: Scope,
-    pub by: String,
-}
-
-impl Wish {
-    /// Each request with its part of the worth; of a list all have the same, since no price has divided it.
-    pub fn worths(&self) -> Vec<Arc<Document>> {
-        let Some(value) = self.list else { return self.documents.clone() };
-        let part = value.part(1, self.documents.len() as u64);
-        self.documents.iter().map(|document| Arc::new(document.worth(part))).collect()
-    }
-}
-
-/// A change of a reservation that is asked for.
-pub struct ChangeWish {
-    pub id: String,
-    pub change: Map<String, Value>,
-    pub scope: Scope,
-    pub by: String,
-}
-
-/// A request that waits, and whoever waits for its answer.
-pub enum Ask {
-    Reserve(Wish, Reply<Opened>),
-    Change(ChangeWish, Reply<Arc<Reservation>>),
-}
-
-type Reply<T> = oneshot::Sender<Result<T, Problem>>;
-
-impl Ask {
-    fn members(&self) -> usize {
-        match self {
-            Ask::Reserve(wish, _) => wish.documents.len(),
-            Ask::Change(..) => 0,
-        }
-    }
-
-    fn refuse(self, problem: Problem) {
-        // Nobody may wait any more.
-        match self {
-            Ask::Reserve(_, reply) => drop(reply.send(Err(problem))),
-            Ask::Change(_, reply) => drop(reply.send(Err(problem))),
-        }
-    }
-}
-
-/// Hands requests to the desk. Clones are the same.
-#[derive(Clone)]
-pub struct DeskDoor(mpsc::Sender<Ask>);
-
-/// The requests that wait for the desk.
-pub struct Queue(mpsc::Receiver<Ask>);
-
-pub fn queue() -> (DeskDoor, Queue) {
-    let (sender, receiver) = mpsc::channel(MAX_WAITING);
-    (DeskDoor(sender), Queue(receiver))
-}
-
-impl DeskDoor {
-    /// Makes reservations, or finds those that the same request made before.
-    pub async fn reserve(&self, wish: Wish) -> Result<Opened, Problem> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(Ask::Reserve(wish, reply), answer).await
-    }
-
-    /// Changes a reservation.
-    pub async fn change(&self, wish: ChangeWish) -> Result<Arc<Reservation>, Problem> {
-        let (reply, answer) = oneshot::channel();
-        self.ask(Ask::Change(wish, reply), answer).await
-    }
-
-    async fn ask<T>(&self, ask: Ask, answer: oneshot::Receiver<Result<T, Problem>>) -> Result<T, Problem> {
-        self.0
-            .try_send(ask)
-            .map_err(|_| Problem::unavailable("too many reservations are asked for at once", 1))?;
-        let unknown = "the reservation service ended meanwhile: look, and ask again if there is none";
-        answer.await.unwrap_or_else(|_| Err(Problem::outcome_unknown(unknown, 1)))
-    }
-}
 
 pub struct Desk {
     pub shared: Arc<Shared>,
@@ -205,18 +115,18 @@ impl Desk {
             Ok(prices) => prices,
             Err(problem) => return refuse_all(asks, &problem),
         };
-        let (mut wishes, mut changes) = (Vec::new(), Vec::new());
+        let (mut requests, mut changes) = (Vec::new(), Vec::new());
         for ask in asks {
             match ask {
-                Ask::Reserve(wish, reply) => wishes.push((wish, reply)),
-                Ask::Change(wish, reply) => changes.push((wish, reply)),
+                Ask::Reserve(request, reply) => requests.push((request, reply)),
+                Ask::Change(request, reply) => changes.push((request, reply)),
             }
         }
-        if !wishes.is_empty() {
-            self.open(&client, prices, wishes).await;
+        if !requests.is_empty() {
+            self.open(&client, prices, requests).await;
         }
-        for (wish, reply) in changes {
-            let _ = reply.send(self.change(&client, wish).await);
+        for (request, reply) in changes {
+            let _ = reply.send(self.change(&client, request).await);
         }
     }
 
@@ -227,7 +137,7 @@ impl Desk {
             orders.map(|(_, members)| members.into_iter().cloned().collect()).collect()
         });
         for members in orders {
-            self.complete(client, Party::of_all(members)).await;
+            self.complete(client, OrderGroup::of_all(members)).await;
         }
     }
 
@@ -270,58 +180,63 @@ impl Desk {
     }
 
     /// Prices requests and opens reservations for them, and completes those.
-    async fn open(&self, client: &Client, prices: Arc<Prices>, wishes: Vec<(Wish, Reply<Opened>)>) {
+    async fn open(
+        &self,
+        client: &Client,
+        prices: Arc<Prices>,
+        requests: Vec<(ReserveRequest, Reply<Opened>)>,
+    ) {
         // A request that is sent again is answered with the first one.
-        let is_pending = |wish: &Wish| {
-            let key = wish.key.as_deref();
+        let is_pending = |request: &ReserveRequest| {
+            let key = request.key.as_deref();
             self.shared.table(|table| {
                 key.and_then(|key| table.of_key(key)).is_some_and(|known| known.state() == State::Pending)
             })
         };
-        if wishes.iter().any(|(wish, _)| is_pending(wish)) {
+        if requests.iter().any(|(request, _)| is_pending(request)) {
             self.answering.end().await;
         }
         let places = prices.places();
-        let (opening, revision) = self.price_each(client, prices, wishes).await;
+        let (opening, revision) = self.price_each(client, prices, requests).await;
         let order = &OrderKey { key: new_key(), revision };
-        let opened = join_all(opening.into_iter().map(|(wish, parts, reply)| async move {
-            let Wish { list, key, account, scope, by, .. } = wish;
+        let opened = join_all(opening.into_iter().map(|(request, parts, reply)| async move {
+            let ReserveRequest { list, key, account, scope, by, .. } = request;
             let (documents, priced): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
             let offers = priced.iter().map(|priced: &Priced| priced.offer);
             let parts = documents.into_iter().zip(offers).collect();
             let open = Open { parts, list, key, account, scope, places, by, order: order.clone() };
             (self.writer.submit(open).await, priced, reply)
         }));
-        let mut parties = Vec::new();
+        let mut groups = Vec::new();
         for (outcome, priced, reply) in opened.await {
             match outcome {
-                Ok(Opened::New(reservations)) => parties.push(Party::new(reservations, priced, reply)),
+                Ok(Opened::New(reservations)) => groups.push(OrderGroup::new(reservations, priced, reply)),
                 Ok(known) => drop(reply.send(Ok(known))),
                 Err(error) => drop(reply.send(Err(problems::of_write(error)))),
             }
         }
-        if !parties.is_empty() {
-            self.complete(client, parties).await;
+        if !groups.is_empty() {
+            self.complete(client, groups).await;
         }
     }
 
-    /// The requests that can be had, with the revision that they are priced for; the others are answered. None is refused for the
+    /// The requests that can be had, with the revision that they are priced for; the others are answered. No request is refused for the
     /// ledger's state as it was before.
     async fn price_each(
         &self,
         client: &Client,
         mut prices: Arc<Prices>,
-        mut wishes: Vec<(Wish, Reply<Opened>)>,
-    ) -> (Vec<(Wish, Parts, Reply<Opened>)>, u64) {
+        mut requests: Vec<(ReserveRequest, Reply<Opened>)>,
+    ) -> (Vec<(ReserveRequest, Parts, Reply<Opened>)>, u64) {
         let mut is_read = false;
         loop {
             let mut scratch = (*prices).clone();
             let (mut priced, mut refused) = (Vec::new(), Vec::new());
-            for (wish, reply) in wishes {
-                match self.price(&mut scratch, &wish) {
-                    Ok(Ok(parts)) => priced.push((wish, parts, reply)),
+            for (request, reply) in requests {
+                match self.price(&mut scratch, &request) {
+                    Ok(Ok(parts)) => priced.push((request, parts, reply)),
                     Ok(Err(known)) => drop(reply.send(Ok(Opened::Known(known)))),
-                    Err(problem) => refused.push((wish, problem, reply)),
+                    Err(problem) => refused.push((request, problem, reply)),
                 }
             }
             let may_be_old =
@@ -330,9 +245,12 @@ impl Desk {
             let newer = if may_be_old { self.newer_prices(client, &prices).await } else { None };
             match newer {
                 Some(newer) => {
-                    let refused = refused.into_iter().map(|(wish, _, reply)| (wish, reply));
-                    wishes =
-                        priced.into_iter().map(|(wish, _, reply)| (wish, reply)).chain(refused).collect();
+                    let refused = refused.into_iter().map(|(request, _, reply)| (request, reply));
+                    requests = priced
+                        .into_iter()
+                        .map(|(request, _, reply)| (request, reply))
+                        .chain(refused)
+                        .collect();
                     prices = newer;
                 }
                 None => {
@@ -362,10 +280,11 @@ impl Desk {
     fn price(
         &self,
         prices: &mut Prices,
-        wish: &Wish,
+        request: &ReserveRequest,
     ) -> Result<Result<Parts, Vec<Arc<Reservation>>>, Problem> {
-        let documents: Vec<&Document> = wish.documents.iter().map(|document| &**document).collect();
-        let before = self.shared.table(|table| known(table, wish.key.as_deref(), &documents, wish.list));
+        let documents: Vec<&Document> = request.documents.iter().map(|document| &**document).collect();
+        let before =
+            self.shared.table(|table| known(table, request.key.as_deref(), &documents, request.list));
         if let Some(known) = before.map_err(|rejection| problems::of_rejection(&rejection))? {
             return match known.iter().any(|one| one.state() == State::Pending) {
                 true => {
@@ -377,20 +296,20 @@ impl Desk {
         }
         let nowhere = BTreeSet::new();
         let asked: Vec<Asked<'_>> = documents.into_iter().map(|document| (document, &nowhere)).collect();
-        let value = wish.list.or(wish.documents[0].value).unwrap_or_default();
-        let priced = price_all(&self.shared, prices, &asked, wish.list.is_some(), Some(value))?;
+        let value = request.list.or(request.documents[0].value).unwrap_or_default();
+        let priced = price_all(&self.shared, prices, &asked, request.list.is_some(), Some(value))?;
         let price = priced.iter().map(|priced| priced.offer.price).sum();
-        let credits = self.shared.table(|table| table.credits.check(&wish.account, price));
+        let credits = self.shared.table(|table| table.credits.check(&request.account, price));
         if let Err(error) = credits {
             give_back(prices, &asked, &priced);
             return Err(problems::of_credits(&error));
         }
         let offered: Vec<_> = asked.iter().map(|(document, _)| *document).zip(&priced).collect();
-        if let Err(problem) = check_shares(&self.shared, &wish.scope, &offered) {
+        if let Err(problem) = check_shares(&self.shared, &request.scope, &offered) {
             give_back(prices, &asked, &priced);
             return Err(problem);
         }
-        let documents = with_values(&wish.documents, &priced, wish.list);
+        let documents = with_values(&request.documents, &priced, request.list);
         Ok(Ok(documents.into_iter().zip(priced).collect()))
     }
 }

@@ -53,7 +53,7 @@ use estimand_web::{Role, Routes, Scope, ServedPart, ShareReport};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use desk::{ChangeWish, Desk, DeskDoor, Wish};
+use desk::{ChangeRequest, Desk, DeskDoor, ReserveRequest};
 use document::{Document, ReservationList};
 use http::{changes, credits as credit_routes, read, views};
 use requests::{Cancel, Grant, Opened, Rebid, RefusedBids};
@@ -196,15 +196,15 @@ impl ReservationService {
         })
     }
 
-    async fn reserve(&self, wish: Wish) -> Result<Opened, Problem> {
-        let has_celery = wish.documents.iter().any(|document| document.celery.is_some());
+    async fn reserve(&self, request: ReserveRequest) -> Result<Opened, Problem> {
+        let has_celery = request.documents.iter().any(|document| document.celery.is_some());
         if has_celery && self.shared().settings.celery.is_none() {
             return Err(refusals::no_celery());
         }
         // By its key a bid is counted once.
-        let key = wish.key.clone().unwrap_or_else(desk::new_key);
-        let (documents, account) = (wish.worths(), wish.account.clone());
-        let answer = self.0.desk.reserve(Wish { key: Some(key.clone()), ..wish }).await;
+        let key = request.key.clone().unwrap_or_else(desk::new_key);
+        let (documents, account) = (request.worths(), request.account.clone());
+        let answer = self.0.desk.reserve(ReserveRequest { key: Some(key.clone()), ..request }).await;
         match &answer {
             Ok(Opened::New(_)) => self.shared().figures.granted.increment(),
             Ok(Opened::Known(_)) => {}
@@ -227,17 +227,17 @@ impl ReservationService {
     }
 
     /// The price that a change would have now.
-    fn quote_change(&self, wish: &ChangeWish) -> Result<PriceQuote, Problem> {
+    fn quote_change(&self, request: &ChangeRequest) -> Result<PriceQuote, Problem> {
         let shared = self.shared();
         let prices = shared.known_prices()?;
-        let reservation = shared.find(&wish.scope, &wish.id)?;
-        let (document, offer) = desk::quote_change(shared, &prices, &reservation, wish)?;
+        let reservation = shared.find(&request.scope, &request.id)?;
+        let (document, offer) = desk::quote_change(shared, &prices, &reservation, request)?;
         let before = reservation.progress.offer.price;
         Ok(views::changed_quote(before, &document, &offer, prices.revision))
     }
 
-    async fn change_reservation(&self, wish: ChangeWish) -> Result<Arc<Reservation>, Problem> {
-        self.0.desk.change(wish).await
+    async fn change_reservation(&self, request: ChangeRequest) -> Result<Arc<Reservation>, Problem> {
+        self.0.desk.change(request).await
     }
 
     async fn rebid(

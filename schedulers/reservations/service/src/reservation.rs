@@ -72,7 +72,7 @@ pub struct Offer {
     pub width: u64,
 }
 
-/// A change that the ledger is asked for. What it costs more is held.
+/// A change that the ledger is asked for. The difference, if it costs more, is held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingChange {
     /// Its own among all changes.

@@ -21,7 +21,7 @@ pub struct Settings {
     pub floors: BTreeMap<String, Money>,
     /// The rule for the price of time that is given back after the start.
     pub early_end: EarlyEnd,
-    /// What the broker of Celery's workers can tell; none: there is no such broker.
+    /// The abilities of the broker of Celery's workers; absent: there is no such broker.
     pub celery: Option<CeleryTerms>,
 }
 

@@ -142,7 +142,7 @@ impl Link {
         }
     }
 
-    /// The start is stored here, so its mark is not needed any more. One of Redis goes by itself.
+    /// The start is stored here, so its mark is not needed any more. A mark in Redis goes by itself.
     pub async fn forget(&self, id: &str) -> Result<(), BrokerError> {
         if let Link::RabbitMq { connection, .. } = self {
             connection.delete_queue(&mark(id)).await?;

@@ -63,7 +63,7 @@ pub enum PublishError {
     Some(String),
 }
 
-/// Starts of which each has something wrong with it.
+/// Starts that failed, each with the reason.
 type Failures = Vec<(Start, String)>;
 
 struct Publisher {
@@ -71,7 +71,7 @@ struct Publisher {
     broker: CeleryBroker,
     calls: Arc<Calls>,
     link: Option<Link>,
-    /// The numbers of those whose message has no mark. They keep that as long as nobody publishes it.
+    /// The numbers of starts whose message has no mark, which stays so as long as nobody publishes it.
     prepared: HashSet<u64>,
     /// The ids of messages whose start is stored, so that their marks can go.
     stored: Vec<String>,
@@ -91,8 +91,7 @@ impl Publisher {
         self.starts.due(self.now().saturating_add(AHEAD))
     }
 
-    /// Has each of these prepared; those that are found to be published are stored as such. What is wrong with one of them does
-    /// not keep the others.
+    /// Prepares starts; a start that is found to be published is stored as such. A failure of one does not keep the others.
     async fn prepare(&mut self, near: &[Start]) -> Result<Failures, PublishError> {
         let Publisher { calls, link, broker, prepared, .. } = self;
         let used = link.take();
@@ -132,7 +131,7 @@ impl Publisher {
         }
     }
 
-    /// Notes why those wait whose time has come.
+    /// Notes why starts wait whose time has come.
     async fn tell_late(&mut self, near: &[Start], error: CallError<BrokerError>) -> PublishError {
         self.link = None;
         // That the breaker is open is no reason of its own.
@@ -147,7 +146,7 @@ impl Publisher {
         error.into()
     }
 
-    /// Notes what is wrong with each of those whose time has come.
+    /// Notes the reasons of starts whose time has come.
     async fn tell_failures(&self, failures: Failures) -> PublishError {
         let (now, mut first) = (self.now(), None);
         for (start, reason) in failures {
@@ -182,7 +181,7 @@ impl Publisher {
         Ok(self.starts.tell(start, StartNews::Missed(reason.to_owned())).await?)
     }
 
-    /// Those whose time is over were found not to be published.
+    /// Gives up starts whose time is over and that were found not to be published.
     async fn miss_past(&mut self, due: &[Start]) -> Result<(), PublishError> {
         let now = self.now();
         for start in due.iter().filter(|start| start.end <= now) {
@@ -196,7 +195,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Those of them for which there is room now. The others wait, and are told so.
+    /// The starts for which there is room now. The others wait, and their records say so.
     async fn with_room(&self, due: Vec<Start>) -> Result<Vec<Start>, PublishError> {
         let client = self.starts.task_service();
         let asked = async {
@@ -222,7 +221,7 @@ impl Publisher {
         Ok(free)
     }
 
-    /// Publishes those whose time has come and that have room.
+    /// Publishes starts whose time has come and that have room.
     async fn publish(&mut self, due: Vec<Start>) -> Result<Failures, PublishError> {
         let Some(link) = self.link.take() else { return Ok(Failures::new()) };
         // From now on nobody knows whether they have a mark, until it is told.
@@ -270,7 +269,7 @@ impl Publisher {
         }
     }
 
-    /// Removes the marks of what is stored. One that stays goes by itself.
+    /// Removes the marks of what is stored. A mark that stays goes by itself.
     async fn forget(&mut self) {
         let (Some(link), calls) = (self.link.take(), Arc::clone(&self.calls)) else { return };
         let ids = std::mem::take(&mut self.stored);

@@ -115,7 +115,7 @@ impl Caller {
         Arc::clone(&self.answers).acquire_many_owned(ANSWER_KIB).await.ok()
     }
 
-    /// The room that an answer takes, in place of the one that was kept for it. None if there is not so much.
+    /// The room that an answer takes, in place of the one that was kept for it. Absent if there is not so much.
     pub fn fit(&self, mut room: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kibibytes = bytes / 1024 + 1;
         if let Some(more) = kibibytes.checked_sub(room.num_permits()).filter(|more| *more > 0) {

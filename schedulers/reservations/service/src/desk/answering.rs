@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use tokio::sync::watch;
 
-/// Their keys. Clones are the same.
+/// The keys of these orders. Clones are the same.
 #[derive(Clone)]
 pub struct Answering(watch::Sender<BTreeSet<String>>);
 
-/// One of them, until it is dropped.
+/// The turn of an order, until it is dropped.
 pub struct Turn {
     orders: Answering,
     key: String,

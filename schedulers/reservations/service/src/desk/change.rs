@@ -11,7 +11,7 @@ use estimand_ordering::{Order, Step};
 use estimand_reservations::Money;
 
 use super::order::{full_starts, unknown};
-use super::{ChangeWish, Desk, new_key};
+use super::{ChangeRequest, Desk, new_key};
 use crate::change::Rejection;
 use crate::document::Document;
 use crate::prices::{Priced, Prices};
@@ -22,15 +22,15 @@ use crate::reservation::{Offer, PendingChange, Reservation, State};
 use crate::shared::Shared;
 use crate::usage::MAX_UNITS;
 
-/// The document that a change makes, and its price. Nothing is changed.
+/// The document that a change makes, and its price. The reservation stays as it is.
 pub fn quote(
     shared: &Shared,
     prices: &Prices,
     reservation: &Reservation,
-    wish: &ChangeWish,
+    request: &ChangeRequest,
 ) -> Result<(Document, Offer), Problem> {
     shared.figures.quotes.increment();
-    let (document, priced) = priced(shared, prices, reservation, wish, &BTreeSet::new())?;
+    let (document, priced) = priced(shared, prices, reservation, request, &BTreeSet::new())?;
     Ok((document, priced.offer))
 }
 
@@ -39,7 +39,7 @@ fn priced(
     shared: &Shared,
     prices: &Prices,
     reservation: &Reservation,
-    wish: &ChangeWish,
+    request: &ChangeRequest,
     without: &BTreeSet<(u64, u64)>,
 ) -> Result<(Document, Priced), Problem> {
     let (id, now) = (|| reservation.id.clone(), shared.now());
@@ -50,7 +50,7 @@ fn priced(
     if reservation.progress.change.is_some() {
         return rejected(Rejection::Changing(id()));
     }
-    let document = reservation.document.changed(&wish.change, shared.clock.now_micros())?;
+    let document = reservation.document.changed(&request.change, shared.clock.now_micros())?;
     let mut scratch = prices.clone();
     scratch.give_back(&reservation.document, &reservation.progress.offer, reservation.width());
     let priced = scratch.offer(&document, now, without);
@@ -59,7 +59,7 @@ fn priced(
     if more > 0 {
         let units =
             shared.table(|table| table.usages.of(&reservation.account).map_or(0, |usage| usage.units));
-        wish.scope.check_share(ShareKind::Units, units, more, MAX_UNITS)?;
+        request.scope.check_share(ShareKind::Units, units, more, MAX_UNITS)?;
     }
     Ok((document, priced))
 }
@@ -68,14 +68,14 @@ impl Desk {
     pub(super) async fn change(
         &self,
         client: &Client,
-        wish: ChangeWish,
+        request: ChangeRequest,
     ) -> Result<Arc<Reservation>, Problem> {
         let key = new_key();
         let mut without = BTreeSet::new();
-        let mut order = Order::held(self.shared.find(&wish.scope, &wish.id)?.promise());
+        let mut order = Order::held(self.shared.find(&request.scope, &request.id)?.promise());
         loop {
             let prices = self.fresh_prices(client).await?;
-            let reservation = self.shared.find(&wish.scope, &wish.id)?;
+            let reservation = self.shared.find(&request.scope, &request.id)?;
             self.shared.figures.quotes.increment();
             let worth_it = |(document, priced): (Document, Priced)| {
                 let value = document.value.unwrap_or_default();
@@ -84,9 +84,9 @@ impl Desk {
                     false => Ok((document, priced)),
                 }
             };
-            let priced = priced(&self.shared, &prices, &reservation, &wish, &without).and_then(worth_it);
+            let priced = priced(&self.shared, &prices, &reservation, &request, &without).and_then(worth_it);
             let (document, priced) = match priced {
-                // None is refused for the ledger's state as it was before.
+                // No request is refused for the ledger's state as it was before.
                 Err(problem)
                     if refusals::is_for_the_moment(&problem)
                         && self.newer_prices(client, &prices).await.is_some()
@@ -104,7 +104,7 @@ impl Desk {
                 held: Money::ZERO,
             };
             let (number, before) = (reservation.number, Arc::clone(&reservation.document));
-            let plan = PlanChange { number, before, change: change.clone(), by: wish.by.clone() };
+            let plan = PlanChange { number, before, change: change.clone(), by: request.by.clone() };
             self.writer.submit(plan).await.map_err(problems::of_write)?;
             order.change(change.revision, change.resize());
             match self.ask(client, &mut order).await {
@@ -133,8 +133,8 @@ impl Desk {
         }
     }
 
-    /// Asks again for changes whose outcome is unknown. One that the ledger has made is found to be made, and one that it has
-    /// not made, because it has moved on, is none.
+    /// Asks again for changes whose outcome is unknown. A change that the ledger has made is found to be made; a change that it
+    /// has not made, because it has moved on, is refused.
     pub(super) async fn finish_changes(&self, client: &Client) {
         let open: Vec<Arc<Reservation>> = self.shared.table(|table| table.changing().cloned().collect());
         for reservation in open {

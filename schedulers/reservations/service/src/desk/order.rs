@@ -20,7 +20,7 @@ use crate::reservation::{Offer, Reservation, State};
 use crate::settings::Settings;
 
 /// Reservations of an order of which all are promised or none, and whoever waits for them: one, or those of a list.
-pub struct Party {
+pub struct OrderGroup {
     members: Vec<Member>,
     reply: Option<Reply<Opened>>,
 }
@@ -33,32 +33,33 @@ struct Member {
     without: BTreeSet<(u64, u64)>,
 }
 
-impl Party {
-    pub fn new(reservations: Vec<Arc<Reservation>>, priced: Vec<Priced>, reply: Reply<Opened>) -> Party {
+impl OrderGroup {
+    pub fn new(reservations: Vec<Arc<Reservation>>, priced: Vec<Priced>, reply: Reply<Opened>) -> OrderGroup {
         let members = reservations.into_iter().zip(priced).map(|(reservation, priced)| Member {
             reservation,
             priced: Some(priced),
             without: BTreeSet::new(),
         });
-        Party { members: members.collect(), reply: Some(reply) }
+        OrderGroup { members: members.collect(), reply: Some(reply) }
     }
 
-    /// The parties of an order that nobody waits for.
-    pub fn of_all(reservations: Vec<Arc<Reservation>>) -> Vec<Party> {
-        let mut parties: Vec<Party> = Vec::new();
+    /// The groups of an order that nobody waits for.
+    pub fn of_all(reservations: Vec<Arc<Reservation>>) -> Vec<OrderGroup> {
+        let mut groups: Vec<OrderGroup> = Vec::new();
         for reservation in reservations {
             let list = reservation.progress.list;
-            let is_with = |party: &&mut Party| list.is_some() && party.reservation().progress.list == list;
+            let is_with =
+                |group: &&mut OrderGroup| list.is_some() && group.reservation().progress.list == list;
             let member = Member { reservation, priced: None, without: BTreeSet::new() };
-            match parties.last_mut().filter(is_with) {
-                Some(party) => party.members.push(member),
-                None => parties.push(Party { members: vec![member], reply: None }),
+            match groups.last_mut().filter(is_with) {
+                Some(group) => group.members.push(member),
+                None => groups.push(OrderGroup { members: vec![member], reply: None }),
             }
         }
-        parties
+        groups
     }
 
-    /// The first one; there is no party without.
+    /// The first one; there is no group without.
     fn reservation(&self) -> &Arc<Reservation> {
         &self.members[0].reservation
     }
@@ -84,35 +85,35 @@ impl Party {
     }
 }
 
-fn members(parties: &[Party]) -> impl Iterator<Item = &Member> {
-    parties.iter().flat_map(|party| &party.members)
+fn members(groups: &[OrderGroup]) -> impl Iterator<Item = &Member> {
+    groups.iter().flat_map(|group| &group.members)
 }
 
 impl Desk {
     /// Orders until each of these is promised or refused, or the outcome stays unknown.
-    pub(super) async fn complete(&self, client: &Client, mut parties: Vec<Party>) {
-        let Some(mut key) = key_of(&mut parties) else { return };
-        let mut order = Order::new(key.clone(), parts(&parties));
+    pub(super) async fn complete(&self, client: &Client, mut groups: Vec<OrderGroup>) {
+        let Some(mut key) = key_of(&mut groups) else { return };
+        let mut order = Order::new(key.clone(), parts(&groups));
         loop {
             match self.ask(client, &mut order).await {
-                Some(Step::Done(done)) => return self.made(parties, &key, done),
+                Some(Step::Done(done)) => return self.made(groups, &key, done),
                 Some(Step::Plan(room)) => {
                     self.shared.figures.repeated.increment();
-                    note_full(&mut parties, &room, &self.shared.settings);
+                    note_full(&mut groups, &room, &self.shared.settings);
                     self.shared.heard_of(room.revision);
-                    parties = self.reprice(client, parties, &key).await;
-                    let Some(next) = key_of(&mut parties) else { return };
-                    order.plan(next.clone(), parts(&parties));
+                    groups = self.reprice(client, groups, &key).await;
+                    let Some(next) = key_of(&mut groups) else { return };
+                    order.plan(next.clone(), parts(&groups));
                     key = next;
                 }
                 Some(Step::Apart(problem)) => {
                     tracing::warn!(%problem, "an order is refused; each reservation is ordered alone");
-                    return self.one_by_one(client, parties, &key).await;
+                    return self.one_by_one(client, groups, &key).await;
                 }
-                Some(Step::Refuse(problem)) => return self.refuse(parties, &key, &problem).await,
+                Some(Step::Refuse(problem)) => return self.refuse(groups, &key, &problem).await,
                 Some(Step::AskAgain(reason)) => {
                     let problem = unknown(&reason);
-                    return parties.iter_mut().for_each(|party| party.tell(Err(problem.clone())));
+                    return groups.iter_mut().for_each(|group| group.tell(Err(problem.clone())));
                 }
                 None => return,
             }
@@ -121,24 +122,24 @@ impl Desk {
 
     /// All are promised. They are stored as that in one step, an order that is sent again has all that it had, and meanwhile the
     /// next order is opened: the ledger and the prices have these already.
-    fn made(&self, parties: Vec<Party>, order: &OrderKey, made: Done) {
-        self.count_as_taken(&parties, order, made.revision);
+    fn made(&self, groups: Vec<OrderGroup>, order: &OrderKey, made: Done) {
+        self.count_as_taken(&groups, order, made.revision);
         let mut records = made.promises;
-        let units = members(&parties).map(|member| {
+        let units = members(&groups).map(|member| {
             let id = member.reservation.promise_id();
             let record = records.iter().position(|record| record.id == id).map(|at| records.swap_remove(at));
             record.map_or_else(Default::default, |record| (record.revision, record.units))
         });
         let answer = Answer::Promised(units.collect());
-        let numbers = parties.iter().flat_map(Party::numbers).collect();
+        let numbers = groups.iter().flat_map(OrderGroup::numbers).collect();
         let answered = Answered { numbers, order: order.key.clone(), answer };
         let (shared, writer) = (Arc::clone(&self.shared), self.writer.clone());
         let turn = self.answering.begin(&order.key);
         tokio::spawn(async move {
             let outcome = writer.submit(answered).await.map_err(problems::of_write);
             drop(turn);
-            let has_task = members(&parties).any(|member| member.reservation.document.task.is_some());
-            tell_all(parties, outcome);
+            let has_task = members(&groups).any(|member| member.reservation.document.task.is_some());
+            tell_all(groups, outcome);
             if has_task {
                 shared.tidying.ask();
             }
@@ -146,11 +147,11 @@ impl Desk {
     }
 
     /// Prices go on from the revision of the ledger with these promises, without reading it anew.
-    fn count_as_taken(&self, parties: &[Party], order: &OrderKey, revision: u64) {
+    fn count_as_taken(&self, groups: &[OrderGroup], order: &OrderKey, revision: u64) {
         let known = self.shared.prices.load_full();
         let next = known.filter(|prices| prices.revision == order.revision).and_then(|prices| {
             let mut next: Prices = (*prices).clone();
-            let all = members(parties).all(|member| {
+            let all = members(groups).all(|member| {
                 let document = &member.reservation.document;
                 member.priced.as_ref().is_some_and(|priced| next.take(document, priced))
             });
@@ -164,43 +165,43 @@ impl Desk {
         }
     }
 
-    /// Prices all of them again. Those that cannot be had any more are refused, and left out.
-    async fn reprice(&self, client: &Client, parties: Vec<Party>, before: &OrderKey) -> Vec<Party> {
+    /// Prices groups again. A group that cannot be had any more is refused, and left out.
+    async fn reprice(&self, client: &Client, groups: Vec<OrderGroup>, before: &OrderKey) -> Vec<OrderGroup> {
         let mut prices = match self.read_prices(client).await {
             Ok(prices) => (*prices).clone(),
             Err(problem) => {
                 // Stored as they are, they are ordered again soon.
-                for mut party in parties {
-                    party.tell(Err(unknown(&problem.detail)));
+                for mut group in groups {
+                    group.tell(Err(unknown(&problem.detail)));
                 }
                 return Vec::new();
             }
         };
         let order = OrderKey { key: new_key(), revision: prices.revision };
-        let answers: Vec<_> = parties
+        let answers: Vec<_> = groups
             .into_iter()
-            .map(|mut party| match self.price_again(&mut prices, &mut party) {
-                Ok(parts) => (party, Answer::Repriced { parts, order: order.clone() }, None),
-                Err(problem) => (party, Answer::Refused { reason: problem.detail.clone() }, Some(problem)),
+            .map(|mut group| match self.price_again(&mut prices, &mut group) {
+                Ok(parts) => (group, Answer::Repriced { parts, order: order.clone() }, None),
+                Err(problem) => (group, Answer::Refused { reason: problem.detail.clone() }, Some(problem)),
             })
             .collect();
-        let answered = join_all(answers.into_iter().map(|(party, answer, problem)| async {
-            let outcome = self.answer(party.numbers().collect(), before, answer).await;
-            (party, outcome, problem)
+        let answered = join_all(answers.into_iter().map(|(group, answer, problem)| async {
+            let outcome = self.answer(group.numbers().collect(), before, answer).await;
+            (group, outcome, problem)
         }));
         let mut left = Vec::new();
-        for (mut party, outcome, problem) in answered.await {
+        for (mut group, outcome, problem) in answered.await {
             match (outcome, problem) {
-                (_, Some(problem)) | (Err(problem), None) => party.tell(Err(problem)),
+                (_, Some(problem)) | (Err(problem), None) => group.tell(Err(problem)),
                 (Ok(all), None) if all.iter().all(|one| one.state() == State::Pending) => {
-                    for (member, reservation) in party.members.iter_mut().zip(all) {
+                    for (member, reservation) in group.members.iter_mut().zip(all) {
                         member.reservation = reservation;
                     }
-                    left.push(party);
+                    left.push(group);
                 }
                 (Ok(all), None) => {
                     let reason = all.into_iter().find_map(|one| one.progress.reason.clone());
-                    party.tell(Err(Problem::conflict(reason.unwrap_or_default())));
+                    group.tell(Err(Problem::conflict(reason.unwrap_or_default())));
                 }
             }
         }
@@ -210,49 +211,49 @@ impl Desk {
     fn price_again(
         &self,
         prices: &mut Prices,
-        party: &mut Party,
+        group: &mut OrderGroup,
     ) -> Result<Vec<(Arc<Document>, Offer)>, Problem> {
-        let (value, is_list) = (party.value(), party.is_list());
+        let (value, is_list) = (group.value(), group.is_list());
         let documents: Vec<Arc<Document>> =
-            party.members.iter().map(|member| Arc::clone(&member.reservation.document)).collect();
-        let asked = documents.iter().zip(&party.members);
+            group.members.iter().map(|member| Arc::clone(&member.reservation.document)).collect();
+        let asked = documents.iter().zip(&group.members);
         let asked: Vec<Asked<'_>> = asked.map(|(document, member)| (&**document, &member.without)).collect();
         let priced = price_all(&self.shared, prices, &asked, is_list, Some(value))?;
         let valued = with_values(&documents, &priced, is_list.then_some(value));
         let offers: Vec<_> = priced.iter().map(|priced| priced.offer).collect();
-        for (member, priced) in party.members.iter_mut().zip(priced) {
+        for (member, priced) in group.members.iter_mut().zip(priced) {
             member.priced = Some(priced);
         }
         Ok(valued.into_iter().zip(offers).collect())
     }
 
-    /// Each party of an order is ordered by itself, so that one does not spoil the others.
-    async fn one_by_one(&self, client: &Client, parties: Vec<Party>, before: &OrderKey) {
-        for mut party in parties {
+    /// Each group of an order is ordered by itself, so that one does not spoil the others.
+    async fn one_by_one(&self, client: &Client, groups: Vec<OrderGroup>, before: &OrderKey) {
+        for mut group in groups {
             let order = OrderKey { key: new_key(), revision: before.revision };
-            let parts = party.members.iter().map(|member| {
+            let parts = group.members.iter().map(|member| {
                 let Reservation { document, progress, .. } = &*member.reservation;
                 (Arc::clone(document), progress.offer)
             });
             let answer = Answer::Repriced { parts: parts.collect(), order };
-            match self.answer(party.numbers().collect(), before, answer).await {
+            match self.answer(group.numbers().collect(), before, answer).await {
                 Ok(all) => {
-                    for (member, reservation) in party.members.iter_mut().zip(all) {
+                    for (member, reservation) in group.members.iter_mut().zip(all) {
                         member.reservation = reservation;
                     }
-                    Box::pin(self.complete(client, vec![party])).await;
+                    Box::pin(self.complete(client, vec![group])).await;
                 }
-                Err(problem) => party.tell(Err(problem)),
+                Err(problem) => group.tell(Err(problem)),
             }
         }
     }
 
-    async fn refuse(&self, parties: Vec<Party>, order: &OrderKey, problem: &Problem) {
-        for mut party in parties {
+    async fn refuse(&self, groups: Vec<OrderGroup>, order: &OrderKey, problem: &Problem) {
+        for mut group in groups {
             let answer = Answer::Refused { reason: problem.detail.clone() };
             // If it is not stored, it is ordered again, and refused again.
-            let _ = self.answer(party.numbers().collect(), order, answer).await;
-            party.tell(Err(problem.clone()));
+            let _ = self.answer(group.numbers().collect(), order, answer).await;
+            group.tell(Err(problem.clone()));
         }
     }
 
@@ -268,34 +269,35 @@ impl Desk {
     }
 }
 
-/// Tells each party its reservations, which are in the order of the parties.
-fn tell_all(parties: Vec<Party>, outcome: Result<Vec<Arc<Reservation>>, Problem>) {
+/// Tells each group its reservations, which are in the order of the groups.
+fn tell_all(groups: Vec<OrderGroup>, outcome: Result<Vec<Arc<Reservation>>, Problem>) {
     let mut promised = outcome.map(Vec::into_iter);
-    for mut party in parties {
+    for mut group in groups {
         let outcome = match &mut promised {
-            Ok(promised) => Ok(Opened::New(promised.by_ref().take(party.members.len()).collect())),
+            Ok(promised) => Ok(Opened::New(promised.by_ref().take(group.members.len()).collect())),
             Err(problem) => Err(problem.clone()),
         };
-        party.tell(outcome);
+        group.tell(outcome);
     }
 }
 
-/// The key under which parties, which are put in order, are asked for; none: there are none.
-fn key_of(parties: &mut [Party]) -> Option<OrderKey> {
-    parties.sort_by_key(|party| party.reservation().number);
-    parties.first().and_then(|party| party.reservation().progress.order.clone())
+/// The key under which groups, which are put in order, are asked for; none: there are none.
+fn key_of(groups: &mut [OrderGroup]) -> Option<OrderKey> {
+    groups.sort_by_key(|group| group.reservation().number);
+    groups.first().and_then(|group| group.reservation().progress.order.clone())
 }
 
-/// The promises of each party.
-fn parts(parties: &[Party]) -> Vec<Vec<PromiseRequest>> {
-    let promises = |party: &Party| party.members.iter().map(|member| member.reservation.promise()).collect();
-    parties.iter().map(promises).collect()
+/// The promises of each group.
+fn parts(groups: &[OrderGroup]) -> Vec<Vec<PromiseRequest>> {
+    let promises =
+        |group: &OrderGroup| group.members.iter().map(|member| member.reservation.promise()).collect();
+    groups.iter().map(promises).collect()
 }
 
 /// Notes the starts at which the ledger has no place for one of them.
-fn note_full(parties: &mut [Party], room: &Room, settings: &Settings) {
+fn note_full(groups: &mut [OrderGroup], room: &Room, settings: &Settings) {
     let place = room.promise.and_then(|place| usize::try_from(place).ok());
-    let mut members = parties.iter_mut().flat_map(|party| &mut party.members);
+    let mut members = groups.iter_mut().flat_map(|group| &mut group.members);
     if let Some(member) = place.and_then(|place| members.nth(place))
         && let Some(priced) = &member.priced
     {

@@ -14,7 +14,7 @@ use crate::refusals;
 use crate::requests::{self, room};
 use crate::shared::Shared;
 
-/// The requests of a wish, each with its price.
+/// The requests of a request, each with its price.
 pub type Parts = Vec<(Arc<Document>, Priced)>;
 
 /// A request, and the starts that are left out for it.
@@ -97,7 +97,7 @@ pub fn give_back(prices: &mut Prices, asked: &[Asked<'_>], taken: &[Priced]) {
 }
 
 /// The documents of a list, among which its value is divided as the price is: so each is worth its part of the price, or more.
-/// One that is in no list stays as it is.
+/// A document that is in no list stays as it is.
 pub fn with_values(
     documents: &[Arc<Document>],
     priced: &[Priced],

@@ -15,7 +15,7 @@ use estimand_web::{Body, Failure, Principal, Scope, segment};
 
 use super::views;
 use crate::ReservationService;
-use crate::desk::{ChangeWish, Wish};
+use crate::desk::{ChangeRequest, ReserveRequest};
 use crate::document::{
     Document, ListDocument, MAX_DOCUMENT_BYTES, ReservationChange, ReservationDocument, ReservationList,
     credits,
@@ -61,8 +61,8 @@ pub async fn reserve(
     }
     let account = document.user.clone().unwrap_or_else(|| caller.name().into_owned());
     let documents = vec![Arc::new(document)];
-    let wish = Wish { documents, list: None, key, account, scope, by: caller.to_string() };
-    let (mut response, reservations) = match service.reserve(wish).await? {
+    let request = ReserveRequest { documents, list: None, key, account, scope, by: caller.to_string() };
+    let (mut response, reservations) = match service.reserve(request).await? {
         Opened::New(reservations) => (HttpResponse::Created(), reservations),
         Opened::Known(reservations) => (HttpResponse::Ok(), reservations),
     };
@@ -108,7 +108,7 @@ pub async fn reserve_list(
     if list.dry_run {
         return Ok(HttpResponse::Ok().json(service.quote_list(&list, &scope)?));
     }
-    let wish = Wish {
+    let request = ReserveRequest {
         account: list.user.unwrap_or_else(|| caller.name().into_owned()),
         documents: list.documents.into_iter().map(Arc::new).collect(),
         list: Some(list.value.unwrap_or_default()),
@@ -116,7 +116,7 @@ pub async fn reserve_list(
         scope,
         by: caller.to_string(),
     };
-    let (mut response, reservations) = match service.reserve(wish).await? {
+    let (mut response, reservations) = match service.reserve(request).await? {
         Opened::New(reservations) => (HttpResponse::Created(), reservations),
         Opened::Known(reservations) => (HttpResponse::Ok(), reservations),
     };
@@ -156,11 +156,11 @@ pub async fn change_reservation(
             Problem::invalid_field(FieldError::new("dryRun", message).given(value).expected("true or false"))
         })?,
     };
-    let wish = ChangeWish { id, change, scope, by: caller.to_string() };
+    let request = ChangeRequest { id, change, scope, by: caller.to_string() };
     if is_dry {
-        return Ok(HttpResponse::Ok().json(service.quote_change(&wish)?));
+        return Ok(HttpResponse::Ok().json(service.quote_change(&request)?));
     }
-    let reservation = service.change_reservation(wish).await?;
+    let reservation = service.change_reservation(request).await?;
     Ok(HttpResponse::Ok().json(views::record(&reservation)))
 }
 

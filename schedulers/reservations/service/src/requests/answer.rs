@@ -14,9 +14,9 @@ use crate::reservation::{Offer, Reservation, State};
 use crate::writer::ReservationsState;
 
 pub struct Answered {
-    /// Those that it is about: all that are promised, or the ones of a list.
+    /// The numbers of the reservations: all that are promised, or the ones of a list.
     pub numbers: Vec<u64>,
-    /// The order that was answered. One that is not a reservation's any more changes nothing of it.
+    /// The order that was answered. A reservation with another order stays as it is.
     pub order: String,
     pub answer: Answer,
 }

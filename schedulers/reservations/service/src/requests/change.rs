@@ -57,7 +57,7 @@ impl Request<ReservationsState> for PlanChange {
 /// The ledger's answer to a change.
 pub struct ChangeAnswered {
     pub number: u64,
-    /// The key of the change. One that is not the reservation's any more changes nothing.
+    /// The key of the change. A reservation with another change stays as it is.
     pub key: String,
     pub answer: ChangeAnswer,
 }

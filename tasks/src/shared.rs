@@ -255,11 +255,8 @@ impl Shared {
         std::mem::take(&mut *self.changed())
     }
 
-    /// They are to be looked at again.
+    /// These are to be looked at in the planner's next round.
     pub fn look_again(&self, tasks: Vec<TaskNumber>) {
-        if !tasks.is_empty() {
-            self.changed().tasks.extend(tasks);
-            self.planning.ask();
-        }
+        self.changed().tasks.extend(tasks);
     }
 }

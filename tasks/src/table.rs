@@ -7,6 +7,7 @@ use estimand_api::promise::PromiseEnd;
 
 use crate::change::Change;
 use crate::core::Millis;
+use crate::core::book::Book;
 use crate::core::document::Document;
 use crate::core::promise::Promise;
 use crate::core::promises::Promises;
@@ -31,6 +32,8 @@ pub struct TaskTable {
     /// The tasks on each promise that are not over.
     by_promise: HashMap<String, BTreeSet<TaskNumber>>,
     pub promises: Promises,
+    /// The nodes, the promises that live and the placed tasks, with what is free over time.
+    pub book: Book,
     pub holdings: Holdings,
     /// The last attempt of deleted tasks, by id.
     pub gone: HashMap<String, u32>,
@@ -83,6 +86,12 @@ impl TaskTable {
         tasks.into_iter().for_each(|task| table.put(Arc::new(task)));
         table.generations.clear();
         table
+    }
+
+    /// Has the promises that were loaded.
+    pub fn set_promises(&mut self, promises: Promises) {
+        self.book.follow_all(&promises);
+        self.promises = promises;
     }
 
     pub fn len(&self) -> usize {
@@ -209,6 +218,7 @@ impl TaskTable {
         change.deleted.iter().for_each(|task| self.remove(task.number));
         change.edits.iter().for_each(|edit| self.put(Arc::new(edit.after.clone())));
         self.promises.apply(&change.promises);
+        self.book.apply(&change.promises);
         change.promises.promises.iter().for_each(|promise| self.renew_nodes_of(promise));
     }
 
@@ -226,6 +236,7 @@ impl TaskTable {
     /// Has the promises that another table has, and its nodes.
     pub fn follow_promises(&mut self, other: &TaskTable, numbers: &BTreeSet<u64>) {
         self.promises.follow(&other.promises, numbers);
+        self.book.follow(&self.promises, numbers.iter().copied());
         numbers
             .iter()
             .filter_map(|number| other.promises.get(*number))
@@ -251,12 +262,14 @@ impl TaskTable {
         if let Some(key) = &task.key {
             self.by_key.insert(key.clone(), task.number);
         }
+        self.book.put_task(&task.view());
         self.highest = self.highest.max(task.number.0);
         self.tasks.insert(task.number, task);
     }
 
     fn remove(&mut self, number: TaskNumber) {
         let Some(task) = self.tasks.remove(&number) else { return };
+        self.book.remove_task(number);
         self.unlist(&task);
         self.forget(&task);
         self.by_id.remove(&task.id);

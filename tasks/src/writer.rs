@@ -72,7 +72,7 @@ impl State for TasksState {
         let LoadedPromises { promises, revision, base } = contents.promises;
         self.staged = self.shared.table(|before| {
             let mut table = TaskTable::new(before, contents.tasks, contents.gone, contents.highest);
-            table.promises = Promises::new(&before.promises, promises, revision, base);
+            table.set_promises(Promises::new(&before.promises, promises, revision, base));
             table
         });
         self.staged.images = contents.images;

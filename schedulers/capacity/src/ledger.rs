@@ -73,6 +73,10 @@ impl Ledger {
         self.nodes.get(node.index()).map_or(Standing::Lost, |node| node.standing)
     }
 
+    pub fn class(&self, node: NodeId) -> &str {
+        self.nodes.get(node.index()).map_or("", |node| node.class.as_str())
+    }
+
     /// The whole of a node, whatever is used of it and whether it is heard of or not.
     pub fn capacity(&self, node: NodeId) -> Amounts {
         let Some(node) = self.nodes.get(node.index()) else { return Amounts::default() };
@@ -98,7 +102,7 @@ impl Ledger {
         parts.collect::<Option<Vec<_>>>().map(|parts| Shape(parts.into()))
     }
 
-    fn number(&mut self, resource: &Resource) -> usize {
+    pub(crate) fn number(&mut self, resource: &Resource) -> usize {
         if let Some(number) = self.numbers.get(resource) {
             return *number;
         }
@@ -140,24 +144,11 @@ impl Ledger {
 
     /// Adds a node, or changes its class and capacity. It stands as it stood; a new one is up.
     pub fn set_node(&mut self, name: &str, class: &str, capacity: &Amounts) -> (NodeId, Replan) {
-        let id = match self.node(name) {
-            Some(id) => id,
-            None => self.add_node(name),
-        };
-        let counted: Vec<_> =
-            capacity.iter().map(|(resource, amount)| (self.number(resource), amount)).collect();
-        let mut by_number = vec![0; self.resources.len()];
-        for (number, amount) in counted {
-            by_number[number] = amount;
-        }
-        let node = &mut self.nodes[id.index()];
-        class.clone_into(&mut node.class);
-        node.capacity = by_number;
-        self.freed.insert(id);
+        let id = self.put_node(name, class, capacity);
         (id, self.settle(id))
     }
 
-    fn add_node(&mut self, name: &str) -> NodeId {
+    pub(crate) fn add_node(&mut self, name: &str) -> NodeId {
         let node = Node { name: name.to_owned(), ..Node::default() };
         let id = match self.vacant.pop() {
             Some(id) => {
@@ -259,9 +250,6 @@ impl Ledger {
             return Err(LedgerError::NotDue { promise: id, start: promise.start(), now });
         }
         promise.stage = Stage::Running;
-        for claim in &promise.claims {
-            self.nodes[claim.node.index()].running.insert(id);
-        }
         Ok(())
     }
 
@@ -278,7 +266,6 @@ impl Ledger {
             let node = &mut self.nodes[claim.node.index()];
             node.subtract(&claim.shape, claim.window, self.now);
             node.promises.remove(&id);
-            node.running.remove(&id);
             self.freed.insert(claim.node);
         }
         Some(promise)
@@ -291,9 +278,6 @@ impl Ledger {
             let node = &mut self.nodes[claim.node.index()];
             node.add(&claim.shape, claim.window, self.now);
             node.promises.insert(id);
-            if promise.stage == Stage::Running {
-                node.running.insert(id);
-            }
         }
         self.promises.insert(id, promise);
     }

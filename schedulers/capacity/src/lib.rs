@@ -15,6 +15,7 @@
 
 mod amounts;
 mod error;
+mod fold;
 mod ids;
 mod ledger;
 mod loan;

@@ -4,13 +4,12 @@
 //! leaves room for all that is promised within the *notice*, the ticks that its work may take to leave. So if each loan
 //! that is recalled is back within the notice, what is lent and what is promised never exceed the capacity together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amounts::{Amounts, Resource, Shape};
 use crate::ids::{LoanId, NodeId};
 use crate::ledger::Ledger;
 use crate::node::{Node, Standing};
-use crate::promise::Claim;
 use crate::window::{Tick, Window};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,12 +45,26 @@ impl Ledger {
 
     /// There is room for a loan: beside all other loans, and all that is promised within the notice.
     pub fn can_lend(&self, node: NodeId, shape: &Shape) -> bool {
+        self.can_lend_at(self.now, node, shape, std::iter::empty())
+    }
+
+    /// The same at a tick, beside further shapes that are to be lent.
+    pub fn can_lend_at<'s>(
+        &self,
+        now: Tick,
+        node: NodeId,
+        shape: &Shape,
+        others: impl Iterator<Item = &'s Shape>,
+    ) -> bool {
         let up = |node: &&Node| node.standing == Standing::Up;
-        let (Some(node), Some(near)) = (self.nodes.get(node.index()).filter(up), self.near()) else {
+        let near = Window::lasting(now, self.notice.saturating_add(1));
+        let (Some(node), Ok(near)) = (self.nodes.get(node.index()).filter(up), near) else {
             return false;
         };
+        let others = sums(others);
         shape.parts().all(|(resource, amount)| {
-            let taken = node.lent(resource) + u128::from(amount);
+            let other = others.get(&resource).copied().unwrap_or(0);
+            let taken = node.lent(resource) + other + u128::from(amount);
             let capacity = u128::from(node.capacity(resource));
             taken + node.peak(resource) <= capacity || taken + node.most_used(resource, near) <= capacity
         })
@@ -173,24 +186,23 @@ impl Ledger {
         needed.into_iter().collect()
     }
 
-    /// There is room at this moment for what was promised: beside all that runs on its promise, and all loans that are not
-    /// back yet.
-    pub fn has_room_now(&self, node: NodeId, shape: &Shape) -> bool {
+    /// There is room at this moment for what was promised: beside all tasks that are there by promises, all loans that are not
+    /// back yet, and further shapes.
+    pub fn has_room_now<'s>(
+        &self,
+        node: NodeId,
+        shape: &Shape,
+        others: impl Iterator<Item = &'s Shape>,
+    ) -> bool {
         let Some(place) = self.nodes.get(node.index()).filter(|place| place.standing != Standing::Lost)
         else {
             return false;
         };
-        let running = place.running.iter().filter_map(|id| self.promises.get(id));
-        let is_here = |claim: &&Claim| claim.node == node && claim.window.has(self.now);
-        let used: Vec<(usize, u64)> = running
-            .flat_map(|promise| &promise.claims)
-            .filter(is_here)
-            .flat_map(|claim| claim.shape.parts())
-            .collect();
+        let others = sums(others);
         shape.parts().all(|(resource, amount)| {
-            let used: u128 =
-                used.iter().filter(|(of, _)| *of == resource).map(|(_, used)| u128::from(*used)).sum();
-            used + place.lent(resource) + u128::from(amount) <= u128::from(place.capacity(resource))
+            let other = others.get(&resource).copied().unwrap_or(0);
+            let taken = place.occupied(resource) + place.lent(resource) + other + u128::from(amount);
+            taken <= u128::from(place.capacity(resource))
         })
     }
 
@@ -200,6 +212,15 @@ impl Ledger {
             loan.is_recalled = is_recalled;
         }
     }
+}
+
+/// How much shapes have of each resource.
+fn sums<'s>(shapes: impl Iterator<Item = &'s Shape>) -> BTreeMap<usize, u128> {
+    let mut sums = BTreeMap::new();
+    for (resource, amount) in shapes.flat_map(Shape::parts) {
+        *sums.entry(resource).or_default() += u128::from(amount);
+    }
+    sums
 }
 
 /// How much of each resource is lent that promises need.

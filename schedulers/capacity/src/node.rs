@@ -40,8 +40,8 @@ pub(crate) struct Node {
     pub capacity: Vec<u64>,
     pub used: Vec<Steps>,
     pub promises: BTreeSet<PromiseId>,
-    /// Those of them that run.
-    pub running: BTreeSet<PromiseId>,
+    /// How much of each resource tasks have by promises at this moment.
+    pub occupied: Vec<u128>,
     /// How much is lent of each resource, and by which loans.
     pub lent: Vec<u128>,
     pub loans: BTreeSet<LoanId>,
@@ -69,12 +69,15 @@ impl Node {
     }
 
     pub fn change_lent(&mut self, shape: &Shape, new: impl Fn(u128, u128) -> u128) {
-        for (resource, amount) in shape.parts() {
-            if self.lent.len() <= resource {
-                self.lent.resize(resource + 1, 0);
-            }
-            self.lent[resource] = new(self.lent[resource], u128::from(amount));
-        }
+        change(&mut self.lent, shape, new);
+    }
+
+    pub fn occupied(&self, resource: usize) -> u128 {
+        self.occupied.get(resource).copied().unwrap_or(0)
+    }
+
+    pub fn change_occupied(&mut self, shape: &Shape, new: impl Fn(u128, u128) -> u128) {
+        change(&mut self.occupied, shape, new);
     }
 
     /// The amount of a resource that is promised to nobody all through a window.
@@ -150,5 +153,15 @@ impl Node {
     pub fn is_crowded(&self, resource: usize, window: Window) -> bool {
         let capacity = u128::from(self.capacity(resource));
         self.used.get(resource).is_some_and(|steps| steps.peak() > capacity && steps.most(window) > capacity)
+    }
+}
+
+/// Changes sums of resources by the amounts of a shape.
+fn change(sums: &mut Vec<u128>, shape: &Shape, new: impl Fn(u128, u128) -> u128) {
+    for (resource, amount) in shape.parts() {
+        if sums.len() <= resource {
+            sums.resize(resource + 1, 0);
+        }
+        sums[resource] = new(sums[resource], u128::from(amount));
     }
 }

@@ -79,15 +79,6 @@ impl<'de> Deserialize<'de> for Ledger {
 }
 
 impl Ledger {
-    /// Counts a promise that was given before, whether there is room for it or not: another ledger has checked that, or a
-    /// change of capacity that follows does.
-    pub fn adopt(&mut self, claims: Vec<Claim>, value: u64, stage: Stage) -> PromiseId {
-        let id = PromiseId(self.next);
-        self.next += 1;
-        self.put(id, Promise { claims, value, stage });
-        id
-    }
-
     fn from_record(record: LedgerRecord) -> Result<Ledger, LedgerError> {
         let wrong = |what: String| LedgerError::Inconsistent(what);
         let mut ledger = Ledger::new(record.now);

@@ -49,10 +49,10 @@ fn what_is_promised_for_later_is_lent_until_then() {
     let shape = ledger.shape(&amounts([8, 0]));
     assert_eq!(ledger.awaited(node, 9), Amounts::default());
     assert_eq!(ledger.awaited(node, 10), amounts([5, 0]));
-    assert!(!ledger.has_room_now(node, &shape), "it has not left");
+    assert!(!ledger.has_room_now(node, &shape, std::iter::empty()), "it has not left");
     assert!(ledger.take_back(loan) && !ledger.take_back(loan));
     assert_eq!(ledger.awaited(node, 10), Amounts::default());
-    assert!(ledger.has_room_now(node, &shape));
+    assert!(ledger.has_room_now(node, &shape, std::iter::empty()));
     ledger.advance(20).unwrap();
     assert!(lend(&mut ledger, node, [8, 0], 0).is_some(), "the promise is over");
 }

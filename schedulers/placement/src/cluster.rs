@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use estimand_api::labels::{LabelMap, NODE_LABEL};
-use estimand_capacity::{Amounts, Ledger, NodeId, Replan, Resource};
+use estimand_api::labels::LabelMap;
+use estimand_capacity::{Ledger, NodeId, Resource, Standing};
 
 use super::Millis;
+use super::nodes::Offer;
 use super::pressure::NodePressure;
 
 /// The resource whose unit is a thousandth of a processor.
@@ -32,10 +33,40 @@ pub struct NodeView {
 }
 
 impl NodeView {
+    fn new(id: NodeId, name: &str) -> NodeView {
+        NodeView {
+            id,
+            name: name.into(),
+            labels: LabelMap::new(),
+            bound_labels: LabelMap::new(),
+            refuses_users: false,
+            cpu: ONE_PROCESSOR,
+            pressure: NodePressure::default(),
+            tasks: 0,
+            expected: 0,
+        }
+    }
+
     /// A task that is expected to take so many thousandths of a processor is placed here.
     pub fn place(&mut self, cpu: u64) {
+        self.count(cpu);
+        self.load(cpu);
+    }
+
+    /// The same without its pressure.
+    pub fn count(&mut self, cpu: u64) {
         self.tasks += 1;
         self.expected = self.expected.saturating_add(cpu);
+    }
+
+    /// The opposite of counting.
+    pub fn uncount(&mut self, cpu: u64) {
+        self.tasks = self.tasks.saturating_sub(1);
+        self.expected = self.expected.saturating_sub(cpu);
+    }
+
+    /// The pressure of a task that is placed here and has not started.
+    pub fn load(&mut self, cpu: u64) {
         self.pressure.placed(self.thousandths(cpu));
     }
 
@@ -44,13 +75,12 @@ impl NodeView {
         self.pressure.started(at, self.thousandths(cpu));
     }
 
-    /// It is here no more, whether it has started or not.
-    pub fn leave(&mut self, at: Millis, cpu: u64, had_started: bool) {
-        self.tasks = self.tasks.saturating_sub(1);
-        self.expected = self.expected.saturating_sub(cpu);
-        match had_started {
-            true => self.pressure.ended(at, self.thousandths(cpu)),
-            false => self.pressure.withdrawn(self.thousandths(cpu)),
+    /// The pressure of a task that is here no more, whether it has started or not.
+    pub fn relieve(&mut self, at: Millis, cpu: u64, had_started: bool) {
+        if had_started {
+            self.pressure.ended(at, self.thousandths(cpu));
+        } else {
+            self.pressure.withdrawn(self.thousandths(cpu));
         }
     }
 
@@ -88,46 +118,36 @@ impl Cluster {
         Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone() }
     }
 
-    /// Adds a node, or changes what it has. Nodes with the same labels and capacity count as alike, whatever their names.
-    pub fn set_node(&mut self, name: &str, labels: LabelMap, capacity: &Amounts) -> (NodeId, Replan) {
-        let kind: Vec<_> = labels.iter().filter(|(key, _)| *key != NODE_LABEL).collect();
-        let class = serde_json::to_string(&(kind, capacity)).unwrap_or_default();
-        let (id, replan) = self.ledger.set_node(name, &class, capacity);
-        let declared = Resource::parse(CPU).map_or(0, |cpu| capacity.get(&cpu));
-        let cpu = if declared == 0 { ONE_PROCESSOR } else { declared };
+    /// Adds a node, or changes what it has. What is there stays.
+    pub fn put_node(&mut self, offer: &Offer) {
+        let known = self.ledger.node(&offer.name);
+        let id = match known.filter(|id| self.ledger.capacity(*id) == offer.capacity) {
+            Some(id) if self.ledger.class(id) == offer.class() => id,
+            _ => self.ledger.put_node(&offer.name, offer.class(), &offer.capacity),
+        };
+        if self.ledger.standing(id) != offer.standing {
+            self.ledger.set_standing(id, offer.standing);
+        }
         if self.nodes.len() <= id.index() {
             self.nodes.resize_with(id.index() + 1, || None);
         }
-        let known = self.nodes[id.index()].take().filter(|node| &*node.name == name);
-        let view = match known {
-            Some(node) => NodeView { labels, cpu, ..node },
-            None => NodeView {
-                id,
-                name: name.into(),
-                labels,
-                bound_labels: LabelMap::new(),
-                refuses_users: false,
-                cpu,
-                pressure: NodePressure::default(),
-                tasks: 0,
-                expected: 0,
-            },
-        };
-        self.nodes[id.index()] = Some(view);
-        (id, replan)
+        let declared = Resource::parse(CPU).map_or(0, |cpu| offer.capacity.get(&cpu));
+        let view = self.nodes[id.index()].get_or_insert_with(|| NodeView::new(id, &offer.name));
+        if (&view.labels, &view.bound_labels) != (&offer.labels, &offer.bound_labels) {
+            view.labels.clone_from(&offer.labels);
+            view.bound_labels.clone_from(&offer.bound_labels);
+        }
+        view.refuses_users = offer.refuses_users;
+        view.cpu = if declared == 0 { ONE_PROCESSOR } else { declared };
     }
 
-    /// Takes a node out on which nothing is placed; false if something is.
-    pub fn forget(&mut self, name: &str) -> bool {
-        let Some(id) = self.ledger.node(name) else { return true };
-        if self.node(id).is_some_and(|node| node.tasks > 0) || self.ledger.lose(name).is_err() {
-            return false;
+    /// Takes a node out on which nothing is counted.
+    pub fn forget(&mut self, name: &str) {
+        let Some(id) = self.ledger.node(name) else { return };
+        self.ledger.set_standing(id, Standing::Lost);
+        if self.ledger.forget(name).is_ok() {
+            self.nodes[id.index()] = None;
         }
-        let forgotten = self.ledger.forget(name).is_ok();
-        if forgotten && let Some(place) = self.nodes.get_mut(id.index()) {
-            *place = None;
-        }
-        forgotten
     }
 
     pub fn node(&self, id: NodeId) -> Option<&NodeView> {

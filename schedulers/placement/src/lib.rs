@@ -4,11 +4,13 @@
 //! Pure: values and functions of values. The time comes in as milliseconds of one clock, a seed wherever something is left
 //! to chance.
 
+pub mod book;
 pub mod cluster;
 pub mod decision;
 pub mod dependency;
 pub mod fit;
 pub mod kept;
+pub mod nodes;
 pub mod obstacle;
 pub mod outline;
 pub mod plan;
@@ -21,11 +23,12 @@ pub mod queue;
 mod replanning;
 pub mod request;
 pub mod retries;
+pub mod room;
 pub mod state;
 mod stopping;
 pub mod task;
-mod units;
 pub mod usage;
+mod waiting;
 
 /// Milliseconds of the one clock.
 pub type Millis = u64;

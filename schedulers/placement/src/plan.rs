@@ -1,147 +1,91 @@
-//! The plan: the ledger and the queue, as they follow from the tasks and the nodes. Pure: whoever has one shows it what
-//! changed, and is told the decisions.
+//! The plan: a draft of the book, and the tasks that wait. It follows what is stored, and decides which task begins where and
+//! which has to make room.
+//!
+//! Decisions that are not stored yet are a *trial* on top of the draft: they count for the decisions after them, and are kept
+//! or dropped when the answer of the commit is there. Without them the draft is the book as it is stored.
 //!
 //! A node that is lost keeps what is placed on it, and takes nothing new: its tasks hold their capacity until they are
 //! over, placed elsewhere, or the node is back.
 
-use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-use estimand_api::labels::{LabelMap, LabelSource, NODE_LABEL};
-use estimand_api::node::{Node, NodeState};
-use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
-use estimand_api::resources::PLACES;
-use estimand_api::task::{CHECKPOINT_GRACE, CONTAINERS_LABEL, STOP_GRACE};
-use estimand_capacity::{Amounts, Ledger, LoanId, NodeId, Resource, Shape, Standing};
+use estimand_capacity::{LoanId, NodeId};
 
-use crate::Millis;
-use crate::cluster::{CPU, Cluster};
-use crate::decision::{Decision, Why};
-use crate::outline::PlanOutline;
-use crate::planner::{place_waiting, value};
-use crate::pressure::Pressure;
-use crate::promise::Offer;
-use crate::queue::{Queue, TaskNumber};
-use crate::request::Request;
-use crate::state::State;
-use crate::task::TaskView;
-pub use crate::units::Displacement;
-use crate::units::{Beginning, UnitKey, Units};
+use super::Millis;
+use super::book::{Book, Placed};
+use super::decision::{Alternative, Why};
+use super::outline::PlanOutline;
+use super::planner::place_waiting;
+use super::policy::{POLICY_VERSION, Policy, Score};
+use super::pressure::Pressure;
+use super::promises::Promises;
+use super::queue::{Queue, TaskNumber};
+use super::state::State;
+use super::task::TaskView;
+use super::waiting::{UnitQueue, UnitWaiter};
 
-/// How many tasks a node takes at once, if its label `tasks` does not say otherwise.
-const PLACES_OF_NODE: u64 = 256;
-const MEMORY: &str = "memory";
-/// How long telling an agent to end a task takes at most, and hearing of the end.
-const TELLING: Duration = Duration::from_secs(10);
-
+#[derive(Debug, Default)]
 pub struct Plan {
-    pub cluster: Cluster,
+    /// The draft, with the trial on top of it.
+    pub book: Book,
+    /// The revision of the promises that the draft has; none: of no promises.
+    revision: Option<u64>,
     queue: Queue,
-    pub units: Units,
-    pub placed: HashMap<TaskNumber, Placed>,
-    /// The tasks that have the loans.
-    pub loans: HashMap<LoanId, TaskNumber>,
-    /// Tasks on a promise that have a loan in place of a unit of it.
-    pub guests: BTreeSet<TaskNumber>,
+    units: UnitQueue,
     /// Tasks that wait for the end of a pause.
     pausing: BTreeSet<(Millis, TaskNumber)>,
-    /// Placed tasks that the ledger could not count, because their node was not known.
-    uncounted: BTreeSet<TaskNumber>,
+    trial: Trial,
 }
 
-/// A task that has a node.
-pub struct Placed {
-    pub attempt: u32,
-    pub node: NodeId,
-    pub hold: Hold,
-    pub shape: Shape,
-    pub priority: i32,
-    /// The promise on whose capacity it is.
-    pub promise: Option<String>,
-    weight: u64,
-    started: bool,
-}
-
-/// The part of the ledger that a task has.
-#[derive(Debug)]
-pub enum Hold {
-    Loan(LoanId),
-    Unit(UnitKey),
+/// Decisions that are not answered yet.
+#[derive(Debug, Default)]
+struct Trial {
+    placed: BTreeSet<TaskNumber>,
+    recalled: Vec<LoanId>,
 }
 
 /// A task that was given a node.
+#[derive(Debug)]
 pub struct Placing {
     pub task: TaskNumber,
     pub node: String,
     pub why: Why,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        let notice = CHECKPOINT_GRACE + STOP_GRACE + TELLING;
-        Plan {
-            cluster: Cluster::new(Ledger::new(0).with_notice(notice.as_secs())),
-            queue: Queue::default(),
-            units: Units::default(),
-            placed: HashMap::new(),
-            loans: HashMap::new(),
-            guests: BTreeSet::new(),
-            pausing: BTreeSet::new(),
-            uncounted: BTreeSet::new(),
-        }
-    }
+/// An attempt that has to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Displacement {
+    pub task: TaskNumber,
+    pub attempt: u32,
+    /// The promise that needs its capacity.
+    pub promise: String,
 }
 
 impl Plan {
-    /// Takes the nodes as they are now.
-    pub fn set_nodes(&mut self, nodes: &[Node]) {
-        self.take_units_out();
-        let names: BTreeSet<&str> = nodes.iter().map(|node| node.node_name.as_str()).collect();
-        let known: Vec<String> = self.cluster.ledger.nodes().map(|(_, name)| name.to_owned()).collect();
-        for name in known.iter().filter(|name| !names.contains(name.as_str())) {
-            // With something placed on it, it stays until that is gone.
-            if !self.cluster.forget(name) {
-                let _ = self.cluster.ledger.lose(name);
-            }
+    /// Follows time, promises and nodes to where they are. True if the nodes are others than before.
+    pub fn follow_promises(&mut self, promises: &Promises, now: Millis) -> bool {
+        self.book.cluster.ledger.set_now(now / 1000);
+        let known = self.revision.replace(promises.revision);
+        if known == Some(promises.revision) {
+            return false;
         }
-        for node in nodes {
-            let name = node.node_name.as_str();
-            let capacity = capacity(node);
-            let same = self.cluster.ledger.node(name).is_some_and(|id| {
-                self.cluster.ledger.capacity(id) == capacity
-                    && self.cluster.node(id).is_some_and(|view| {
-                        view.labels == node.labels
-                            && view.bound_labels == bound_labels(node)
-                            && view.refuses_users == node.facts.refuses_users()
-                    })
-            });
-            if !same {
-                let (id, _) = self.cluster.set_node(name, node.labels.clone(), &capacity);
-                if let Some(view) = self.cluster.node_mut(id) {
-                    view.bound_labels = bound_labels(node);
-                    view.refuses_users = node.facts.refuses_users();
-                }
+        let has_other_nodes = !self.book.has_nodes_of(promises);
+        // Promises that ended later than the base are kept.
+        match known.filter(|known| *known >= promises.base) {
+            Some(known) => {
+                let changed = promises.after(known).map(|promise| promise.number);
+                self.book.follow(promises, changed);
             }
+            None => self.book.follow_all(promises),
         }
-        for node in nodes {
-            let name = node.node_name.as_str();
-            let wanted = standing(node);
-            let stands = self.cluster.ledger.node(name).map(|id| self.cluster.ledger.standing(id));
-            if stands != Some(wanted) {
-                let _ = match wanted {
-                    Standing::Up => self.cluster.ledger.restore(name),
-                    Standing::Cordoned => self.cluster.ledger.cordon(name).map(drop),
-                    Standing::Lost => self.cluster.ledger.lose(name).map(drop),
-                };
-            }
-        }
+        has_other_nodes
     }
 
     /// Takes facts, each of a node by its name; none: it is gone.
     pub fn learn(&mut self, facts: Vec<(String, Option<Pressure>)>) {
         for (node, fact) in facts {
-            let id = self.cluster.ledger.node(&node);
-            if let Some(view) = id.and_then(|id| self.cluster.node_mut(id)) {
+            let id = self.book.cluster.ledger.node(&node);
+            if let Some(view) = id.and_then(|id| self.book.cluster.node_mut(id)) {
                 view.pressure.learn(fact);
             }
         }
@@ -149,33 +93,18 @@ impl Plan {
 
     /// Follows a task to where it is now; none: it was deleted.
     pub fn follow(&mut self, number: TaskNumber, task: Option<&TaskView<'_>>, now: Millis) {
-        let placed = task.filter(|task| task.placed_on().is_some());
-        if let Some(known) = self.placed.get_mut(&number) {
-            match placed {
-                Some(task) if task.progress.attempt == known.attempt => {
-                    if !known.started && task.has_started() {
-                        known.started = true;
-                        let (node, weight) = (known.node, known.weight);
-                        if let Some(view) = self.cluster.node_mut(node) {
-                            view.start(now, weight);
-                        }
-                    }
-                    // One that did not hear of it, because its node was lost then, is asked again.
-                    if let (Hold::Loan(loan), None) = (&known.hold, &known.promise) {
-                        self.cluster.ledger.set_recalled(*loan, task.progress.is_stopping());
-                    }
-                    return;
-                }
-                _ => self.leave(number, now),
-            }
+        let before = self.book.placed(number).cloned();
+        match task {
+            Some(task) => self.book.put_task(task),
+            None => self.book.remove_task(number),
         }
+        // Whenever a task that is new here has started: the facts have it.
+        let started_at = if before.is_some() { now } else { task.map_or(now, |task| task.submitted_at) };
+        self.press(number, before.as_ref(), started_at, now);
         self.queue.remove(number);
         self.units.remove(number);
-        self.uncounted.remove(&number);
-        match (task, placed) {
-            (_, Some(task)) => self.count(task),
-            (Some(task), None) if task.progress.state == State::Queued => self.wait(task, now),
-            _ => {}
+        if let Some(task) = task.filter(|task| task.progress.state == State::Queued) {
+            self.wait(task, now);
         }
     }
 
@@ -184,17 +113,34 @@ impl Plan {
         if !task.progress.awaits.is_empty() {
             return;
         }
-        match task.progress.not_before.filter(|not_before| *not_before > now) {
-            Some(not_before) => drop(self.pausing.insert((not_before, task.number))),
-            None => {
-                let request = task.request(&mut self.cluster.ledger);
-                match task.promise {
-                    Some(promise) => self.units.wait(task, promise, request),
-                    None => {
-                        self.queue.push(task.number, task.submitted_at, task.priority, &request);
-                    }
-                }
-            }
+        if let Some(not_before) = task.progress.not_before.filter(|not_before| *not_before > now) {
+            self.pausing.insert((not_before, task.number));
+            return;
+        }
+        let request = task.request(&mut self.book.cluster.ledger);
+        match task.promise {
+            Some(promise) => self.units.push(task, promise, request),
+            None => self.queue.push(task.number, task.submitted_at, task.priority, &request),
+        }
+    }
+
+    /// Counts the change of a task with the pressure of its nodes.
+    fn press(&mut self, task: TaskNumber, before: Option<&Placed>, started_at: Millis, now: Millis) {
+        let after = self.book.placed(task).cloned();
+        let stays = before.zip(after.as_ref()).is_some_and(|(before, after)| before.is_same(after));
+        let cluster = &mut self.book.cluster;
+        if let Some((Some(node), placed)) = before.filter(|_| !stays).map(|placed| (placed.at, placed))
+            && let Some(view) = cluster.node_mut(node)
+        {
+            view.relieve(now, placed.weight, placed.has_started);
+        }
+        let Some(placed) = after else { return };
+        let Some(view) = placed.at.and_then(|node| cluster.node_mut(node)) else { return };
+        if !stays {
+            view.load(placed.weight);
+        }
+        if placed.has_started && !before.is_some_and(|before| stays && before.has_started) {
+            view.start(started_at, placed.weight);
         }
     }
 
@@ -204,160 +150,132 @@ impl Plan {
         std::mem::replace(&mut self.pausing, later).into_iter().map(|(_, number)| number).collect()
     }
 
-    /// The placed tasks that are to be followed anew, since their nodes may be known now.
-    pub fn take_uncounted(&mut self) -> BTreeSet<TaskNumber> {
-        std::mem::take(&mut self.uncounted)
-    }
-
     /// When the next pause is over.
     pub fn next_rested(&self) -> Option<Millis> {
         self.pausing.first().map(|(at, _)| *at)
     }
 
-    /// Has the ledger count a task that is placed already.
-    fn count(&mut self, task: &TaskView<'_>) {
-        let counted = self.try_count(task);
-        if counted.is_none() {
-            self.uncounted.insert(task.number);
+    /// The tasks that have to make room for what is promised, each told once.
+    pub fn displace(&mut self) -> Vec<Displacement> {
+        let mut displaced = Vec::new();
+        for (node, promise) in self.near() {
+            for loan in self.book.cluster.ledger.recall(node) {
+                self.trial.recalled.push(loan);
+                let Some(task) = self.book.task_of(loan) else { continue };
+                let Some(placed) = self.book.placed(task) else { continue };
+                let attempt = placed.attempt;
+                displaced.push(Displacement { task, attempt, promise: promise.clone() });
+            }
         }
+        displaced
     }
 
-    fn try_count(&mut self, task: &TaskView<'_>) -> Option<()> {
-        let name = task.placed_on()?;
-        let node = self.cluster.ledger.node(name)?;
-        let Request { shape, weight, .. } = task.request(&mut self.cluster.ledger);
-        let promise = task.promise.map(str::to_owned);
-        let priority = task.priority;
-        let unit = promise
-            .as_ref()
-            .and_then(|promise| self.units.occupy(&mut self.cluster, promise, node, task.number));
-        let hold = match unit {
-            Some(unit) => Hold::Unit(unit),
-            None => {
-                let loan = self.cluster.ledger.lend(node, shape.clone(), value(priority));
-                // A task on a promise, or one that is to end already, is not asked to make room.
-                if promise.is_some() || task.progress.is_stopping() {
-                    self.cluster.ledger.set_recalled(loan, true);
-                }
-                self.loans.insert(loan, task.number);
-                if promise.is_some() {
-                    self.guests.insert(task.number);
-                }
-                Hold::Loan(loan)
-            }
-        };
-        let attempt = task.progress.attempt;
-        let started = task.has_started();
-        if let Some(view) = self.cluster.node_mut(node) {
-            view.place(weight);
-            if started {
-                // Whenever that was: the facts have it.
-                view.start(task.submitted_at, weight);
+    /// The promises that need a node now or within the notice, the first one to begin before the others.
+    fn near(&self) -> BTreeMap<NodeId, String> {
+        let mut near = BTreeMap::new();
+        let Some(window) = self.book.cluster.ledger.near() else { return near };
+        for promised in self.book.begun(window.end()) {
+            for (_, node) in &promised.units {
+                near.entry(*node).or_insert_with(|| promised.promise.id.clone());
             }
         }
-        let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started };
-        self.placed.insert(task.number, placed);
-        Some(())
+        near
     }
 
-    /// Gives back what a task has.
-    fn leave(&mut self, number: TaskNumber, now: Millis) {
-        let Some(Placed { node, hold, weight, started, .. }) = self.placed.remove(&number) else { return };
-        match hold {
-            Hold::Loan(loan) => {
-                self.cluster.ledger.take_back(loan);
-                self.loans.remove(&loan);
+    /// The recalls are stored, or not: then their loans are recalled again.
+    pub fn answer_recalls(&mut self, are_stored: bool) {
+        for loan in std::mem::take(&mut self.trial.recalled) {
+            if !are_stored {
+                self.book.cluster.ledger.set_recalled(loan, false);
             }
-            Hold::Unit(unit) => self.units.vacate(&mut self.cluster, unit),
-        }
-        self.guests.remove(&number);
-        if let Some(view) = self.cluster.node_mut(node) {
-            view.leave(now, weight, started);
         }
     }
 
     /// Decides where the tasks that wait go; `attempt_of` gives the last attempt of each.
-    pub fn decide(&mut self, now: Millis, attempt_of: impl Fn(TaskNumber) -> u32) -> Vec<Placing> {
-        let mut placings = Vec::new();
-        for beginning in self.begin() {
-            let Beginning { task, node, promise, request, priority, unit, why } = beginning;
-            let Request { shape, weight, .. } = request;
-            if let Some(view) = self.cluster.node_mut(node) {
-                view.place(weight);
-            }
-            let attempt = attempt_of(task) + 1;
-            let (hold, promise) = (Hold::Unit(unit), Some(promise));
-            let placed = Placed { attempt, node, hold, shape, priority, promise, weight, started: false };
-            placings.extend(self.placing(task, placed, why));
+    pub fn decide(&mut self, now: Millis, seed: u64, attempt_of: impl Fn(TaskNumber) -> u32) -> Vec<Placing> {
+        let mut placings = self.begin(&attempt_of);
+        for decision in place_waiting(&mut self.book.cluster, &mut self.queue, now, seed) {
+            let task = decision.task;
+            let node = decision.why.chosen.node.to_string();
+            let placed = Placed::new(attempt_of(task) + 1, &node, decision.shape.clone(), decision.cpu);
+            self.book.place_on_loan(&decision, placed.with_priority(decision.priority));
+            placings.push(Placing { task, node, why: decision.why });
         }
-        for decision in place_waiting(&mut self.cluster, &mut self.queue, now, now) {
-            let Decision { task, node, loan, priority, shape, cpu: weight, why } = decision;
-            self.loans.insert(loan, task);
-            let attempt = attempt_of(task) + 1;
-            let hold = Hold::Loan(loan);
-            let placed =
-                Placed { attempt, node, hold, shape, priority, promise: None, weight, started: false };
-            placings.extend(self.placing(task, placed, why));
-        }
+        self.trial.placed.extend(placings.iter().map(|placing| placing.task));
         placings
     }
 
-    fn placing(&mut self, task: TaskNumber, placed: Placed, why: Why) -> Option<Placing> {
-        let node = self.cluster.node(placed.node)?.name.to_string();
-        self.placed.insert(task, placed);
+    /// The tasks for which a unit of their promise has room at this moment.
+    fn begin(&mut self, attempt_of: &impl Fn(TaskNumber) -> u32) -> Vec<Placing> {
+        let open = self.book.begun(self.book.cluster.ledger.now().saturating_add(1));
+        let tasks: BTreeSet<TaskNumber> =
+            open.flat_map(|promised| self.units.of(&promised.promise.id)).collect();
+        tasks.into_iter().filter_map(|task| self.begin_one(task, attempt_of(task) + 1)).collect()
+    }
+
+    fn begin_one(&mut self, task: TaskNumber, attempt: u32) -> Option<Placing> {
+        let (unit, id) = self.unit_for(self.units.get(task)?)?;
+        let UnitWaiter { promise, request, priority } = self.units.remove(task)?;
+        let why = self.why(id, unit, &promise);
+        let node = why.chosen.node.to_string();
+        let placed = Placed::new(attempt, &node, request.shape, request.weight);
+        self.book.place(task, placed.with_priority(priority).on_promise(promise));
+        self.press(task, None, 0, 0);
         Some(Placing { task, node, why })
+    }
+
+    /// The first unit of its promise on which a task can begin, and the node of that.
+    fn unit_for(&self, waiter: &UnitWaiter) -> Option<(usize, NodeId)> {
+        let Book { cluster, .. } = &self.book;
+        let promised = self.book.promised_as(&waiter.promise)?;
+        let is_run = |node| cluster.node(node).is_some_and(|node| waiter.request.is_run_by(node));
+        let has_room = |(_, node): &(usize, NodeId)| {
+            is_run(*node) && cluster.ledger.has_room_now(*node, &promised.shape, std::iter::empty())
+        };
+        let mut free = self.book.free_units(promised);
+        free.find(has_room).filter(|_| promised.window.has(cluster.ledger.now()))
+    }
+
+    /// There was nothing to choose: the unit is where it was promised.
+    fn why(&self, node: NodeId, unit: usize, promise: &str) -> Why {
+        let view = self.book.cluster.node(node);
+        let score = Score { unknown: false, left: 0, measure: 0, tasks: 0, preference: unit as u64 };
+        let name = view.map_or_else(|| "".into(), |view| view.name.clone());
+        let fact = view.and_then(|view| view.pressure.fact());
+        Why {
+            policy: Policy::default(),
+            promise: Some(promise.to_owned()),
+            version: POLICY_VERSION,
+            lot: 0,
+            nodes: 1,
+            chosen: Alternative { node: name, score, fact },
+            others: Vec::new(),
+        }
+    }
+
+    /// The decisions about these tasks are stored; the others did not take effect, or may not have. Returns the tasks of the
+    /// others, which are to be followed anew.
+    pub fn answer_placings(&mut self, stored: &BTreeSet<TaskNumber>, now: Millis) -> Vec<TaskNumber> {
+        let decided = std::mem::take(&mut self.trial.placed);
+        let dropped: Vec<TaskNumber> = decided.into_iter().filter(|task| !stored.contains(task)).collect();
+        for task in &dropped {
+            let before = self.book.placed(*task).cloned();
+            self.book.remove_task(*task);
+            self.press(*task, before.as_ref(), now, now);
+        }
+        dropped
     }
 
     /// The plan for those who look on, with what the last pass decided.
     pub fn outline(&self, placings: &[Placing]) -> PlanOutline {
         let placing = placings.iter().map(|placing| placing.task).collect();
-        PlanOutline::new(&self.cluster, &self.queue, placing)
+        PlanOutline::new(&self.book.cluster, &self.queue, placing)
     }
 
-    /// A decision did not take effect, or may not have: the task is to be followed anew.
-    pub fn withdraw(&mut self, number: TaskNumber, now: Millis) {
-        self.leave(number, now);
+    /// The instant at which something is to be done for a promise.
+    pub fn next_promise(&self, promises: &Promises, now: Millis) -> Option<Millis> {
+        promises.next_due(now, self.book.cluster.ledger.notice())
     }
-}
-
-/// The labels of a node that it cannot say otherwise.
-fn bound_labels(node: &Node) -> LabelMap {
-    let is_bound =
-        |key: &str| node.label_sources.get(key).is_some_and(|source| *source >= LabelSource::Credential);
-    let bound = node.labels.iter().filter(|(key, _)| is_bound(key));
-    bound.map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-fn standing(node: &Node) -> Standing {
-    match (node.state == NodeState::Ready, node.cordoned) {
-        (true, false) => Standing::Up,
-        (true, true) => Standing::Cordoned,
-        (false, _) => Standing::Lost,
-    }
-}
-
-/// The nodes as the ledger of promises counts them.
-pub fn offers(nodes: &[Node]) -> Vec<Offer> {
-    let offer = |node: &Node| Offer {
-        name: node.node_name.to_string(),
-        class: node.labels.get(CLASS_LABEL).map_or(DEFAULT_CLASS, String::as_str).to_owned(),
-        capacity: capacity(node),
-        standing: standing(node),
-        runs_containers: node.labels.contains_key(CONTAINERS_LABEL),
-        refuses_users: node.facts.refuses_users(),
-    };
-    nodes.iter().map(offer).collect()
-}
-
-/// The resources of a node: processors, memory, places for tasks, and each label that is a number but for its name.
-pub fn capacity(node: &Node) -> Amounts {
-    let labels = node.labels.iter().filter(|(key, _)| *key != NODE_LABEL);
-    let counts = labels.filter_map(|(key, value)| Some((key.as_str(), value.parse().ok()?)));
-    let own =
-        [(PLACES, PLACES_OF_NODE), (CPU, u64::from(node.facts.cores) * 1000), (MEMORY, node.facts.memory)];
-    // The machine says more than somebody who labels it.
-    let all = own[..1].iter().copied().chain(counts).chain(own[1..].iter().copied());
-    all.filter_map(|(name, amount): (&str, u64)| Some((Resource::parse(name).ok()?, amount))).collect()
 }
 
 #[cfg(test)]

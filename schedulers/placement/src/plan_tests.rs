@@ -5,11 +5,15 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use estimand_api::labels::LabelMap;
 use estimand_api::promise::{PromiseRequest, PromiseState};
-use estimand_capacity::{Standing, Tick, Window};
+use estimand_api::resources::PLACES;
+use estimand_capacity::{Amounts, Ledger, Resource, Tick, Window};
 use proptest::prelude::*;
 
 use super::*;
+use crate::cluster::CPU;
+use crate::nodes::Offer;
 use crate::promise::{Promise, PromiseChange};
 use crate::promises::Promises;
 use crate::usage::Tally;
@@ -46,26 +50,11 @@ fn amounts(cpu: u64) -> Amounts {
 }
 
 fn promises() -> Promises {
-    let offer = |name: &&str| Offer {
-        name: (*name).to_owned(),
-        class: DEFAULT_CLASS.to_owned(),
-        capacity: amounts(1_000_000),
-        standing: Standing::Up,
-        runs_containers: false,
-        refuses_users: false,
-    };
+    let offer = |name: &&str| Offer::new(name, LabelMap::new(), amounts(1_000_000));
     let nodes = Some(Arc::new(NODES.iter().map(offer).collect()));
     let mut promises = Promises::default();
     promises.apply(&PromiseChange { nodes, revision: 1, ..PromiseChange::default() });
     promises
-}
-
-fn plan() -> Plan {
-    let mut plan = Plan::default();
-    for name in NODES {
-        plan.cluster.set_node(name, LabelMap::new(), &amounts(1_000_000));
-    }
-    plan
 }
 
 fn asked(width: u64, from: Tick, until: Tick) -> PromiseRequest {
@@ -101,21 +90,50 @@ fn change(promises: Vec<Promise>, revision: u64) -> PromiseChange {
     PromiseChange { promises, revision, ..PromiseChange::default() }
 }
 
+/// Promises and their book, as the task service's writer keeps them.
+#[derive(Default)]
+struct Kept {
+    promises: Promises,
+    book: Book,
+}
+
+impl Kept {
+    fn new() -> Kept {
+        let promises = promises();
+        let mut book = Book::default();
+        book.follow_all(&promises);
+        Kept { promises, book }
+    }
+
+    fn apply(&mut self, change: &PromiseChange) {
+        self.promises.apply(change);
+        self.book.apply(change);
+    }
+
+    fn follow(&mut self, other: &Kept, change: &PromiseChange) {
+        let numbers = numbers(change);
+        self.promises.follow(&other.promises, &numbers);
+        self.book.follow(&self.promises, numbers);
+    }
+}
+
 fn numbers(change: &PromiseChange) -> BTreeSet<u64> {
     change.promises.iter().map(|promise| promise.number).chain(change.removed.iter().copied()).collect()
 }
 
 /// The bytes that are allocated for eight promises beside so many live ones: placed, staged, shown, and planned for.
 fn bytes_of_a_batch(live: u64) -> usize {
-    let (mut staged, mut shown, mut plan) = (promises(), promises(), plan());
+    let mut staged = Kept::new();
+    let mut shown = Kept::new();
+    let mut plan = Plan::default();
     let before = (1..=live).map(|number| {
         let (from, node) = (NOW + 1_000 + number * 7, NODES[number as usize % NODES.len()]);
         promise(number, asked(1, from, from + 10), vec![node.to_owned()], 2)
     });
     let before = change(before.collect(), 2);
     staged.apply(&before);
-    shown.follow(&staged, &numbers(&before));
-    plan.follow_promises(&shown, NOW);
+    shown.follow(&staged, &before);
+    plan.follow_promises(&shown.promises, NOW * 1_000);
 
     let counted = BYTES.with(Cell::get);
     let windows: Vec<(PromiseRequest, Window)> = (0..8)
@@ -124,17 +142,18 @@ fn bytes_of_a_batch(live: u64) -> usize {
             (asked(2, from, from + 10), Window::new(from, from + 10).unwrap())
         })
         .collect();
-    let units = staged.place(&windows).unwrap();
+    let units = staged.book.promise(&windows).unwrap();
     let made = windows.into_iter().zip(units).zip(live + 1..);
     let made =
         change(made.map(|(((asked, _), units), number)| promise(number, asked, units, 3)).collect(), 3);
     staged.apply(&made);
-    shown.follow(&staged, &numbers(&made));
+    shown.follow(&staged, &made);
+    let shown = shown.promises;
     assert!(!shown.is_due(NOW) && shown.due(NOW).is_empty());
-    plan.follow_promises(&shown, NOW);
-    assert!(plan.displace().is_empty() && plan.begin().is_empty());
+    plan.follow_promises(&shown, NOW * 1_000);
+    assert!(plan.displace().is_empty() && plan.decide(NOW * 1_000, 0, |_| 0).is_empty());
     assert!(plan.next_promise(&shown, NOW * 1_000).is_some());
-    assert_eq!(plan.cluster.outline().nodes().count(), NODES.len());
+    assert_eq!(plan.book.cluster.outline().nodes().count(), NODES.len());
     BYTES.with(Cell::get) - counted
 }
 
@@ -228,7 +247,9 @@ fn tasks_leave_inside_the_window_of_their_promise() {
 proptest! {
     #[test]
     fn a_plan_that_follows_is_as_a_new_one(steps in proptest::collection::vec(step(), 0..40)) {
-        let (mut promises, mut followed, mut now) = (promises(), plan(), NOW);
+        let mut promises = promises();
+        let mut followed = Plan::default();
+        let mut now = NOW;
         for (place, step) in steps.iter().enumerate() {
             if let Some(change) = stepped(&promises, step, now) {
                 promises.apply(&change);
@@ -240,21 +261,21 @@ proptest! {
             if is_skipped {
                 continue;
             }
-            followed.follow_promises(&promises, now);
-            let mut new = plan();
-            new.follow_promises(&promises, now);
+            followed.follow_promises(&promises, now * 1_000);
+            let mut new = Plan::default();
+            new.follow_promises(&promises, now * 1_000);
+            let (followed, new) = (&followed.book.cluster.ledger, &new.book.cluster.ledger);
             let window = Window::new(now, now + 100).unwrap();
             for name in NODES {
-                let node = new.cluster.ledger.node(name).unwrap();
-                prop_assert_eq!(followed.cluster.ledger.free(node, window), new.cluster.ledger.free(node, window));
+                let node = new.node(name).unwrap();
+                prop_assert_eq!(followed.free(node, window), new.free(node, window));
             }
-            for class in new.cluster.ledger.classes() {
+            for class in new.classes() {
                 let cpu = Resource::parse(CPU).unwrap();
-                let used = |plan: &Plan| plan.cluster.ledger.used_over(class, &cpu, window);
-                prop_assert_eq!(used(&followed), used(&new));
+                let used = |ledger: &Ledger| ledger.used_over(class, &cpu, window);
+                prop_assert_eq!(used(followed), used(new));
             }
-            let ids = |plan: &Plan| plan.cluster.ledger.promises().count();
-            prop_assert_eq!(ids(&followed), ids(&new));
+            prop_assert_eq!(followed.promises().count(), new.promises().count());
             prop_assert_eq!(promises.is_due(now), !promises.due(now).is_empty());
             prop_assert_eq!(promises.next_due(now * 1_000, 3), next_due(&promises, now * 1_000, 3));
         }

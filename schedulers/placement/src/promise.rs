@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState, end_grace};
-use estimand_capacity::{Amounts, Resource, Standing, Tick, Window};
+use estimand_capacity::{Amounts, Resource, Tick, Window};
 
 use super::Millis;
+use super::nodes::Offer;
 use super::request::with_place;
 use super::usage::Tally;
 
@@ -104,19 +105,6 @@ pub fn amounts(asked: &PromiseRequest) -> Amounts {
     let known =
         asked.resources.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount)));
     with_place(&known.collect())
-}
-
-/// A node as the ledger of promises counts it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
-    pub name: String,
-    pub class: String,
-    pub capacity: Amounts,
-    pub standing: Standing,
-    /// It runs tasks with an image.
-    pub runs_containers: bool,
-    /// It runs no processes of users' tasks.
-    pub refuses_users: bool,
 }
 
 /// A change of promises and of the ledger under them, with one revision.

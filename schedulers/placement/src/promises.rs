@@ -1,18 +1,14 @@
-//! All promises, and the ledger of what is promised over time.
-//!
-//! Work without a promise is not in this ledger: it makes room. So the capacity that may be promised follows from the nodes
-//! and the promises alone. A tick is a second since 1970.
+//! All promises that are kept, and when something is due for them. A tick is a second since 1970.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use estimand_api::promise::{BY_TIME, PromiseRequest, PromiseState, Room};
-use estimand_capacity::{
-    Claim, Ledger, LedgerError, NodeId, PromiseId, Shape, Stage, Standing, Tick, Trial, Window,
-};
+use estimand_api::promise::{BY_TIME, PromiseState};
+use estimand_capacity::Tick;
 
 use super::Millis;
-use super::promise::{Offer, Promise, PromiseChange, amounts, class};
+use super::nodes::Offer;
+use super::promise::{Promise, PromiseChange};
 
 #[derive(Debug, Clone, Default)]
 pub struct Promises {
@@ -29,9 +25,6 @@ pub struct Promises {
     leaves: BTreeSet<(Millis, u64)>,
     /// None until the manager has said them.
     nodes: Option<Arc<Vec<Offer>>>,
-    ledger: Ledger,
-    /// The ledger's number of each live promise.
-    given: HashMap<u64, PromiseId>,
     pub revision: u64,
     pub base: u64,
     /// The highest number that a promise ever had.
@@ -44,7 +37,6 @@ impl Promises {
         let mut promises = Promises { nodes: before.nodes.clone(), revision, base, ..Promises::default() };
         all.into_iter().for_each(|promise| promises.list(Arc::new(promise)));
         promises.highest = promises.highest.max(before.highest);
-        promises.count_anew();
         promises
     }
 
@@ -81,79 +73,10 @@ impl Promises {
         self.nodes.as_ref()
     }
 
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     /// The oldest of those that are over.
     pub fn oldest_over(&self, count: usize) -> Vec<Arc<Promise>> {
         let in_order = self.by_revision.iter().filter_map(|(_, number)| self.all.get(number));
         in_order.filter(|promise| !promise.is_live()).take(count).cloned().collect()
-    }
-
-    /// The nodes of the units of promises that are asked for, if there is room for all; else where there would be.
-    pub fn place(&self, asked: &[(PromiseRequest, Window)]) -> Result<Vec<Vec<String>>, Room> {
-        let mut trial = self.ledger.trial();
-        let mut places = Vec::new();
-        for (place, (asked, window)) in asked.iter().enumerate() {
-            let room = |trial: &Trial<'_>| self.room(trial, asked, *window, Some(place as u64));
-            let Some((shape, nodes)) = self.units(&trial, asked, *window) else { return Err(room(&trial)) };
-            nodes.iter().for_each(|node| trial.claim(*node, &shape, *window));
-            places.push(self.names(&nodes));
-        }
-        Ok(places)
-    }
-
-    /// The node of each unit, and a unit's shape.
-    fn units(
-        &self,
-        trial: &Trial<'_>,
-        asked: &PromiseRequest,
-        window: Window,
-    ) -> Option<(Shape, Vec<NodeId>)> {
-        let shape = self.ledger.known_shape(&amounts(asked))?;
-        let nodes = trial.place_units(class(asked), &shape, window, asked.width.max(1))?;
-        Some((shape, nodes))
-    }
-
-    fn names(&self, nodes: &[NodeId]) -> Vec<String> {
-        nodes.iter().filter_map(|node| self.ledger.name(*node)).map(str::to_owned).collect()
-    }
-
-    fn room(&self, trial: &Trial<'_>, asked: &PromiseRequest, window: Window, promise: Option<u64>) -> Room {
-        let room = Room { revision: self.revision, promise, ..Room::default() };
-        let Some(shape) = self.ledger.known_shape(&amounts(asked)) else { return room };
-        let ticks = window.end() - window.start();
-        Room {
-            units: trial.room(class(asked), &shape, window),
-            most_units: self.ledger.most_room(class(asked), &shape),
-            first_fit: trial.first_fit(class(asked), &shape, asked.width.max(1), window.start(), ticks),
-            ..room
-        }
-    }
-
-    /// A live promise with another end, if there is room for that.
-    pub fn resized(&self, promise: &Promise, until: Tick) -> Result<Promise, LedgerError> {
-        if let Some(given) = self.given.get(&promise.number) {
-            self.ledger.check_resize(*given, until)?;
-        }
-        Ok(Promise { until, ..promise.clone() })
-    }
-
-    /// The nodes of a promise's units if it was asked for like this, once what it has is given back; else where there would be
-    /// room.
-    pub fn replaced(
-        &self,
-        promise: &Promise,
-        asked: &PromiseRequest,
-        window: Window,
-    ) -> Result<Vec<String>, Room> {
-        let mut trial = self.ledger.trial();
-        if let Some(given) = self.given.get(&promise.number) {
-            let _ = trial.release(*given);
-        }
-        let units = self.units(&trial, asked, window).map(|(_, nodes)| self.names(&nodes));
-        units.ok_or_else(|| self.room(&trial, asked, window, Some(0)))
     }
 
     /// The promises whose time has come, or is over.
@@ -196,13 +119,9 @@ impl Promises {
         }
         (self.revision, self.base) = (change.revision, self.base.max(change.base));
         change.removed.iter().for_each(|number| self.unlist(*number));
-        match &change.nodes {
-            Some(nodes) => {
-                self.nodes = Some(Arc::clone(nodes));
-                change.promises.iter().for_each(|promise| self.list(Arc::clone(promise)));
-                self.count_anew();
-            }
-            None => change.promises.iter().for_each(|promise| self.put(promise)),
+        change.promises.iter().for_each(|promise| self.list(Arc::clone(promise)));
+        if let Some(nodes) = &change.nodes {
+            self.nodes = Some(Arc::clone(nodes));
         }
     }
 
@@ -210,27 +129,10 @@ impl Promises {
     pub fn follow(&mut self, other: &Promises, numbers: &BTreeSet<u64>) {
         (self.revision, self.base) = (other.revision, other.base);
         self.highest = self.highest.max(other.highest);
-        let same = match (&self.nodes, &other.nodes) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        for number in numbers {
-            self.uncount(*number);
-            self.unlist(*number);
-        }
-        for promise in numbers.iter().filter_map(|number| other.get(*number)) {
-            self.put(promise);
-        }
-        if !same {
-            self.nodes.clone_from(&other.nodes);
-            self.count_anew();
-        }
-    }
-
-    fn put(&mut self, promise: &Arc<Promise>) {
-        self.uncount(promise.number);
-        self.list(Arc::clone(promise));
-        self.count(promise);
+        self.nodes.clone_from(&other.nodes);
+        numbers.iter().for_each(|number| self.unlist(*number));
+        let kept = numbers.iter().filter_map(|number| other.get(*number));
+        kept.for_each(|promise| self.list(Arc::clone(promise)));
     }
 
     fn list(&mut self, promise: Arc<Promise>) {
@@ -283,51 +185,4 @@ impl Promises {
             }
         }
     }
-
-    fn uncount(&mut self, number: u64) {
-        if let Some(given) = self.given.remove(&number) {
-            let _ = self.ledger.release(given);
-        }
-    }
-
-    fn count(&mut self, promise: &Promise) {
-        let Some(window) = promise.window().filter(|_| promise.is_live()) else { return };
-        let given = adopt(&mut self.ledger, &promise.units, &promise.asked, window, Stage::Promised);
-        self.given.extend(given.map(|given| (promise.number, given)));
-    }
-
-    fn count_anew(&mut self) {
-        self.ledger = with_nodes(self.nodes.as_deref().map_or(&[], Vec::as_slice), 0);
-        self.given.clear();
-        let live: Vec<Arc<Promise>> = self.live().cloned().collect();
-        live.iter().for_each(|promise| self.count(promise));
-    }
-}
-
-pub(super) fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
-    let mut ledger = Ledger::new(now);
-    for node in nodes {
-        ledger.set_node(&node.name, &node.class, &node.capacity);
-        // Nothing is promised yet, so nothing moves.
-        let _ = match node.standing {
-            Standing::Up => Ok(Default::default()),
-            Standing::Cordoned => ledger.cordon(&node.name),
-            Standing::Lost => ledger.lose(&node.name),
-        };
-    }
-    ledger
-}
-
-/// Counts a promise with its units on these nodes; those that the ledger does not know count nowhere.
-pub(super) fn adopt(
-    ledger: &mut Ledger,
-    nodes: &[String],
-    asked: &PromiseRequest,
-    window: Window,
-    stage: Stage,
-) -> Option<PromiseId> {
-    let shape = ledger.shape(&amounts(asked));
-    let nodes = nodes.iter().filter_map(|name| ledger.node(name));
-    let claims: Vec<Claim> = nodes.map(|node| Claim { node, shape: shape.clone(), window }).collect();
-    (!claims.is_empty()).then(|| ledger.adopt(claims, asked.value, stage))
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use estimand_api::promise::PromiseState;
-use estimand_capacity::{Amounts, Ledger, Promise as Planned, Stage, Standing, Tick, Window};
+use estimand_api::promise::{PromiseRequest, PromiseState};
+use estimand_capacity::{
+    Amounts, Claim, Ledger, Promise as Planned, PromiseId, Stage, Standing, Tick, Window,
+};
 
-use super::promise::{Offer, Promise};
-use super::promises::{Promises, adopt, with_nodes};
+use super::nodes::Offer;
+use super::promise::{Promise, amounts};
+use super::promises::Promises;
 
 impl Promises {
     /// The promises that change when the nodes are these: they move where there is room, and break where there is none, the
@@ -44,7 +47,7 @@ impl Promises {
             let _ = ledger.lose(name);
         }
         for node in nodes.iter().filter(|node| node.standing != Standing::Lost) {
-            ledger.set_node(&node.name, &node.class, &node.capacity);
+            ledger.set_node(&node.name, node.class(), &node.capacity);
         }
         for node in nodes.iter().filter(|node| node.standing == Standing::Cordoned) {
             let _ = ledger.cordon(&node.name);
@@ -103,4 +106,32 @@ fn staying(
 /// The units that do not stay.
 fn of_others<'u>(units: &'u [String], stays: &[bool]) -> impl Iterator<Item = &'u String> {
     units.iter().zip(stays).filter(|(_, stays)| !**stays).map(|(unit, _)| unit)
+}
+
+fn with_nodes(nodes: &[Offer], now: Tick) -> Ledger {
+    let mut ledger = Ledger::new(now);
+    for node in nodes {
+        ledger.set_node(&node.name, node.class(), &node.capacity);
+        // Nothing is promised yet, so nothing moves.
+        let _ = match node.standing {
+            Standing::Up => Ok(Default::default()),
+            Standing::Cordoned => ledger.cordon(&node.name),
+            Standing::Lost => ledger.lose(&node.name),
+        };
+    }
+    ledger
+}
+
+/// Counts a promise with its units on these nodes; those that the ledger does not know count nowhere.
+fn adopt(
+    ledger: &mut Ledger,
+    nodes: &[String],
+    asked: &PromiseRequest,
+    window: Window,
+    stage: Stage,
+) -> Option<PromiseId> {
+    let shape = ledger.shape(&amounts(asked));
+    let nodes = nodes.iter().filter_map(|name| ledger.node(name));
+    let claims: Vec<Claim> = nodes.map(|node| Claim { node, shape: shape.clone(), window }).collect();
+    (!claims.is_empty()).then(|| ledger.adopt(claims, asked.value, stage))
 }

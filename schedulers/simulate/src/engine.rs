@@ -13,6 +13,7 @@ use estimand_placement::Millis;
 use estimand_placement::cluster::Cluster;
 use estimand_placement::decision::{Decision, Why};
 use estimand_placement::fit::misfit;
+use estimand_placement::nodes::Offer;
 use estimand_placement::planner::place_waiting;
 use estimand_placement::policy::Policy;
 use estimand_placement::pressure::Pressure;
@@ -129,7 +130,8 @@ pub fn simulate(
 impl Simulation<'_> {
     fn begin(&mut self) -> Result<(), SimulationError> {
         for (name, capacity) in &self.setup.nodes {
-            let (id, _) = self.cluster.set_node(name, LabelMap::new(), capacity);
+            self.cluster.put_node(&Offer::new(name, LabelMap::new(), capacity.clone()));
+            let Some(id) = self.cluster.ledger.node(name) else { continue };
             let cpu = self.cluster.node(id).map_or(0, |node| node.cpu);
             self.nodes.push(SimulatedNode::new(cpu));
             self.learn(id, 0);
@@ -312,7 +314,8 @@ impl Simulation<'_> {
 
     fn left(&mut self, now: Millis, node: NodeId, cpu: u64) {
         if let Some(view) = self.cluster.node_mut(node) {
-            view.leave(now, cpu, true);
+            view.uncount(cpu);
+            view.relieve(now, cpu, true);
         }
     }
 

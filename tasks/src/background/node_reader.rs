@@ -10,7 +10,7 @@ use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 
 use super::{ANSWER_WITHIN, peers};
-use crate::core::plan::offers;
+use crate::core::nodes::offers;
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
 use crate::requests::{Attempt, NodeOffers, NodeStandings};
@@ -95,7 +95,6 @@ impl Work for NodeReader {
         let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await;
         let nodes = Arc::new(nodes.inspect_err(|error| self.miss_the_nodes(error))?);
         let answered = (Instant::now(), self.shared.clock.now_micros());
-        // The plan has them first, so that what a node lost is not placed there again.
         let before = self.shared.nodes.load_full();
         if before.is_none_or(|before| !are_alike(&before, &nodes)) {
             self.shared.nodes.store(Some(Arc::clone(&nodes)));

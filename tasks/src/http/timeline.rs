@@ -12,8 +12,8 @@ use estimand_web::{Failure, Query};
 
 use super::events::REVISION;
 use crate::TaskService;
-use crate::core::promise::Offer;
-use crate::core::promises::Promises;
+use crate::core::book::Book;
+use crate::core::nodes::Offer;
 use crate::requests::MAX_PROMISES;
 use crate::task::tick;
 
@@ -65,7 +65,7 @@ pub async fn timeline(req: HttpRequest, service: ThinData<TaskService>) -> Resul
             from,
             step,
             promises_left: Some(MAX_PROMISES.saturating_sub(promises.live().count()) as u64),
-            classes: classes(promises, nodes, class, window, step),
+            classes: classes(&table.book, nodes, class, window, step),
         })
     })?;
     let unknown = || Problem::unavailable("the nodes are not known yet", 1);
@@ -74,20 +74,20 @@ pub async fn timeline(req: HttpRequest, service: ThinData<TaskService>) -> Resul
 }
 
 fn classes(
-    promises: &Promises,
+    book: &Book,
     nodes: &[Offer],
     only: Option<&str>,
     window: Window,
     step: u64,
 ) -> Vec<ClassTimeline> {
     let mut by_class: BTreeMap<&str, Vec<&Offer>> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| only.is_none_or(|only| only == node.class)) {
-        by_class.entry(&node.class).or_default().push(node);
+    for node in nodes.iter().filter(|node| only.is_none_or(|only| only == node.class())) {
+        by_class.entry(node.class()).or_default().push(node);
     }
-    by_class.into_iter().map(|(class, nodes)| of_class(promises, class, &nodes, window, step)).collect()
+    by_class.into_iter().map(|(class, nodes)| of_class(book, class, &nodes, window, step)).collect()
 }
 
-fn of_class(promises: &Promises, class: &str, nodes: &[&Offer], window: Window, step: u64) -> ClassTimeline {
+fn of_class(book: &Book, class: &str, nodes: &[&Offer], window: Window, step: u64) -> ClassTimeline {
     let up: Vec<&&Offer> = nodes.iter().filter(|node| node.standing == Standing::Up).collect();
     let mut timeline =
         ClassTimeline { class: class.to_owned(), nodes: up.len() as u64, ..ClassTimeline::default() };
@@ -101,7 +101,7 @@ fn of_class(promises: &Promises, class: &str, nodes: &[&Offer], window: Window, 
             continue;
         }
         let capacity = timeline.capacity.get(&name).copied().unwrap_or(0);
-        let promised = most(&promises.ledger().used_over_up(class, resource, window), window, step);
+        let promised = most(&book.cluster.ledger.used_over_up(class, resource, window), window, step);
         let free = promised.iter().map(|promised| capacity.saturating_sub(*promised)).collect();
         timeline.free.insert(name.clone(), free);
         timeline.promised.insert(name, promised);

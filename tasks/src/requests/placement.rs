@@ -1,4 +1,5 @@
-//! The planner's decisions: each is checked again, because the task may have been cancelled meanwhile.
+//! The planner's decisions: each is checked again, because the task may have been cancelled meanwhile, and its room promised
+//! or gone with its node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use super::edits::Edits;
 use crate::change::Rejection;
 use crate::core::decision::Why;
 use crate::core::queue::TaskNumber;
-use crate::core::state::{Actor, Event};
+use crate::core::room::BookRoom;
+use crate::core::state::{Actor, Event, State};
 use crate::writer::TasksState;
 
 pub struct Placements(pub Vec<Placement>);
@@ -30,14 +32,10 @@ impl Request<TasksState> for Placements {
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
         let at = state.now_us();
         let mut edits = Edits::new(state.table(), at);
+        let mut room = BookRoom::new(&state.table().book, state.tick());
         for placement in self.0 {
             let Some(task) = edits.table.get(placement.task) else { continue };
-            // A promise may be on other nodes by now.
-            let is_promised = |id: &String| {
-                let promise = edits.table.promises.find(id);
-                promise.is_some_and(|promise| promise.is_live() && promise.units.contains(&placement.node))
-            };
-            if !task.document.promise.as_ref().is_none_or(is_promised) {
+            if task.state() != State::Queued || !room.take(&task.view(), &placement.node) {
                 continue;
             }
             let edit = edits.of(task);

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::promise::{
-    PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, PromisesReleased,
+    PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, PromisesReleased, Room,
 };
 use estimand_capacity::{LedgerError, Tick, Window};
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::{Change, Rejection};
-use crate::core::promise::{Offer, Promise, PromiseChange};
+use crate::core::book::Book;
+use crate::core::nodes::Offer;
+use crate::core::promise::{Promise, PromiseChange};
 use crate::core::promises::Promises;
 use crate::core::usage::Tally;
 use crate::table::TaskTable;
@@ -53,7 +55,8 @@ impl Request<TasksState> for MakePromises {
             .into_iter()
             .map(|asked| Ok((asked.clone(), window(&asked, now)?)))
             .collect::<Result<_, Rejection>>()?;
-        let units = promises.place(&windows).map_err(|room| {
+        let units = table.book.promise(&windows).map_err(|room| {
+            let room = Room { revision: promises.revision, ..room };
             let place = room.promise.and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
             let asked = windows.get(place).map(|(asked, _)| asked.clone()).unwrap_or_default();
             Rejection::NoRoom { asked: Box::new(asked), room: Box::new(room) }
@@ -163,14 +166,14 @@ impl Request<TasksState> for ResizePromise {
             return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
         }
         if !is_only_longer {
-            let moved = moved(promises, promise, from, until, wanted, now)?;
+            let moved = moved(&table.book, promises.revision, promise, from, until, wanted, now)?;
             let change = change(table, state.now_us(), of_one(&moved));
             return Ok(Decision::change(change, move |_: &TasksState, _| moved));
         }
         if until <= now.max(promise.from) {
             return Err(Rejection::PastWindow { from: promise.from, until, now });
         }
-        let resized = promises.resized(promise, until).map_err(|error| match error {
+        let resized = table.book.resized(promise, until).map_err(|error| match error {
             LedgerError::NoRoom { .. } => {
                 Rejection::NoRoomToGrow { id: promise.id.clone(), reason: error.to_string() }
             }
@@ -185,7 +188,8 @@ impl Request<TasksState> for ResizePromise {
 
 /// The promise in another window or with another width, where there is room for that once its own is given back.
 fn moved(
-    promises: &Promises,
+    book: &Book,
+    revision: u64,
     promise: &Arc<Promise>,
     from: Tick,
     until: Tick,
@@ -197,9 +201,10 @@ fn moved(
     }
     let asked = PromiseRequest { from: Some(from), until, width, ..promise.asked.clone() };
     let window = window(&asked, now)?;
-    let units = promises.replaced(promise, &asked, window);
-    let units =
-        units.map_err(|room| Rejection::NoRoom { asked: Box::new(asked.clone()), room: Box::new(room) })?;
+    let units = book.replaced(promise, &asked, window).map_err(|room| Rejection::NoRoom {
+        asked: Box::new(asked.clone()),
+        room: Box::new(Room { revision, ..room }),
+    })?;
     let state = if from <= now { PromiseState::Active } else { PromiseState::Promised };
     let cause = format!(
         "it has {width} units from {from} until {until}, and not {} from {} until {}",
@@ -214,7 +219,7 @@ fn moved(
         until,
         units,
         cause,
-        revision: promises.revision + 1,
+        revision: revision + 1,
         ..Promise::clone(promise)
     };
     Ok(Arc::new(moved))

@@ -51,7 +51,7 @@ fn a_node_is_kept_no_longer_than_it_is_waited_for() {
 /// A node with four processors and 256 places.
 fn one_node() -> Cluster {
     let mut cluster = Cluster::new(Ledger::new(0));
-    cluster.set_node("n0", LabelMap::new(), &amounts(&[("cpu", 4000), ("tasks", 256)]));
+    put(&mut cluster, "n0", LabelMap::new(), &[("cpu", 4000), ("tasks", 256)]);
     cluster
 }
 

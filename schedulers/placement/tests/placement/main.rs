@@ -8,6 +8,7 @@ use estimand_capacity::{Amounts, Ledger, Resource};
 use estimand_placement::cluster::Cluster;
 use estimand_placement::decision::Decision;
 use estimand_placement::fit::misfit;
+use estimand_placement::nodes::Offer;
 use estimand_placement::planner::place_waiting;
 use estimand_placement::policy::Policy;
 use estimand_placement::pressure::Pressure;
@@ -22,12 +23,16 @@ fn amounts(of: &[(&str, u64)]) -> Amounts {
     of.iter().map(|(name, amount)| (Resource::parse(name).unwrap(), *amount)).collect()
 }
 
+fn put(cluster: &mut Cluster, name: &str, labels: LabelMap, capacity: &[(&str, u64)]) {
+    cluster.put_node(&Offer::new(name, labels, amounts(capacity)));
+}
+
 /// Nodes with these processors, each with its number as the label `n`.
 fn cluster(processors: &[u64]) -> Cluster {
     let mut cluster = Cluster::new(Ledger::new(0));
     for (number, cpu) in processors.iter().enumerate() {
         let labels = LabelMap::from([("n".to_owned(), number.to_string())]);
-        cluster.set_node(&format!("n{number}"), labels, &amounts(&[("cpu", cpu * 1000)]));
+        put(&mut cluster, &format!("n{number}"), labels, &[("cpu", cpu * 1000)]);
     }
     cluster
 }
@@ -50,7 +55,8 @@ fn end(cluster: &mut Cluster, decision: &Decision, at: u64) {
     assert!(cluster.ledger.take_back(decision.loan));
     let node = cluster.node_mut(decision.node).unwrap();
     node.start(at, decision.cpu);
-    node.leave(at, decision.cpu, true);
+    node.uncount(decision.cpu);
+    node.relieve(at, decision.cpu, true);
 }
 
 fn names(decisions: &[Decision]) -> Vec<(u64, &str)> {
@@ -118,8 +124,8 @@ fn the_default_fits_by_what_is_asked_and_avoids_busy_processors() {
     let place = |tasks: u64, pressures: &[u64], asked: &[(&str, u64)]| {
         let mut cluster = Cluster::new(Ledger::new(0));
         for (node, cpu) in [("n0", 4000), ("n1", 4000), ("n2", 8000)] {
-            let capacity = amounts(&[("cpu", cpu), ("memory", 8 << 30), ("tasks", 256)]);
-            cluster.set_node(node, LabelMap::new(), &capacity);
+            let capacity = [("cpu", cpu), ("memory", 8 << 30), ("tasks", 256)];
+            put(&mut cluster, node, LabelMap::new(), &capacity);
         }
         facts(&mut cluster, pressures, 1);
         let asked = amounts(asked).with(Resource::parse("tasks").unwrap(), 1);
@@ -216,7 +222,7 @@ fn a_container_is_placed_only_where_containers_run() {
     assert!(said.contains("runs containers") && said.contains("`--docker`"), "{said}");
     let mut labels = LabelMap::from([("docker".to_owned(), "yes".to_owned())]);
     labels.insert("n".to_owned(), "9".to_owned());
-    cluster.set_node("n9", labels, &amounts(&[("cpu", 2000)]));
+    put(&mut cluster, "n9", labels, &[("cpu", 2000)]);
     assert_eq!(misfit(&cluster, &container), None);
     let mut queue = Queue::default();
     (0..3).for_each(|task| queue.push(TaskNumber(task), 0, 0, &container));
@@ -256,7 +262,7 @@ fn a_task_that_fits_nowhere_is_told_why() {
     let mut cluster = cluster(&[2, 8]);
     let (mut check, mut nodes) = (Vec::new(), LabelMap::new());
     nodes.insert("disk".to_owned(), String::new());
-    cluster.set_node("g", nodes, &amounts(&[("cpu", 1000), ("gpu", 1)]));
+    put(&mut cluster, "g", nodes, &[("cpu", 1000), ("gpu", 1)]);
     let mut why = |of: &[(&str, u64)], nodes: &str| {
         let nodes = nodes.parse().unwrap();
         let request = Request::new(&mut cluster.ledger, amounts(of), nodes, Policy::Queue);

@@ -20,7 +20,7 @@ impl Bench {
         let mut cluster = Cluster::new(Ledger::new(0));
         for (node, capacity) in nodes {
             let labels = LabelMap::from([("node".to_owned(), (*node).to_owned())]);
-            cluster.set_node(node, labels, &amounts(capacity));
+            put(&mut cluster, node, labels, capacity);
         }
         Bench { cluster, queue: Queue::default() }
     }

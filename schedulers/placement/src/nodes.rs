@@ -10,7 +10,7 @@ use estimand_capacity::{Amounts, Resource, Standing};
 use super::cluster::CPU;
 
 /// How many tasks a node takes at once, if its label `tasks` does not say otherwise.
-const PLACES_OF_NODE: u64 = 256;
+pub const PLACES_OF_NODE: u64 = 256;
 const MEMORY: &str = "memory";
 
 /// A node, with all that matters for what may be on it.

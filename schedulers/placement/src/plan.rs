@@ -272,6 +272,11 @@ impl Plan {
         PlanOutline::new(&self.book.cluster, &self.queue, placing)
     }
 
+    /// How many tasks wait for a node.
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.units.len()
+    }
+
     /// The instant at which something is to be done for a promise.
     pub fn next_promise(&self, promises: &Promises, now: Millis) -> Option<Millis> {
         promises.next_due(now, self.book.cluster.ledger.notice())

@@ -27,6 +27,10 @@ impl UnitQueue {
         self.by_promise.entry(promise.to_owned()).or_default().insert(task.number);
     }
 
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub fn get(&self, task: TaskNumber) -> Option<&UnitWaiter> {
         self.waiting.get(&task)
     }

@@ -1,33 +1,42 @@
 //! The virtual clock: events in their order, from the first submission to the last end.
 //!
-//! A task starts as soon as it is placed. Facts are measured every so often, on all nodes at once; in between nothing
-//! changes but by events, so a node is measured when the first event after that moment is at hand.
+//! Decisions are those of a [`Plan`], which follows tasks, nodes and promises as the task service's planner does. A task
+//! starts as soon as it is placed, and one that is told to end does so at once. Facts are measured every so often, on all
+//! nodes at once; in between nothing changes but by events, so a node is measured when the first event after that moment is
+//! at hand.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use estimand_api::labels::LabelMap;
+use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
-use estimand_capacity::{Amounts, Ledger, LedgerError, LoanId, NodeId};
+use estimand_capacity::{Amounts, NodeId, Resource, Standing};
 use estimand_placement::Millis;
-use estimand_placement::cluster::Cluster;
-use estimand_placement::decision::{Decision, Why};
+use estimand_placement::decision::Why;
 use estimand_placement::fit::misfit;
-use estimand_placement::nodes::Offer;
-use estimand_placement::planner::place_waiting;
+use estimand_placement::nodes::{Offer, PLACES_OF_NODE};
+use estimand_placement::plan::{Placing, Plan};
 use estimand_placement::policy::Policy;
 use estimand_placement::pressure::Pressure;
-use estimand_placement::queue::{Queue, TaskNumber};
-use estimand_placement::request::{Request, RequestKey};
+use estimand_placement::promises::Promises;
+use estimand_placement::queue::TaskNumber;
+use estimand_placement::request::RequestKey;
 use estimand_placement::retries::Ending;
 use estimand_placement::state::{Actor, Event, Progress, Refused, Rules, State};
+use estimand_placement::task::TaskView;
 
 use crate::log::Entry;
 use crate::node::SimulatedNode;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceTask};
 
 /// How long a lost node's tasks may still run there.
 const LEASE: Millis = 10_000;
+/// The signals by which a task makes room, and by which it ends with its promise.
+const SIGUSR1: i32 = 10;
+const SIGTERM: i32 = 15;
+
+mod promises;
 
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -46,8 +55,6 @@ pub enum SimulationError {
     #[error("facts must be measured every so often, and the time between two measurements is 0")]
     NoFacts,
     #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    #[error(transparent)]
     State(#[from] Refused),
 }
 
@@ -62,6 +69,10 @@ pub struct Outcome {
     /// Tasks that could never start, because nodes were lost for good.
     pub waiting: usize,
     pub restarts: usize,
+    /// Promises for which there was no room.
+    pub refused: usize,
+    /// How often a task made room for a promise.
+    pub displaced: usize,
     pub end: Millis,
     /// The part of the processors that was in use.
     pub utilization: f64,
@@ -70,31 +81,36 @@ pub struct Outcome {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
-    End { node: NodeId, generation: u64 },
-    Lost(NodeId),
+    End {
+        node: NodeId,
+        generation: u64,
+    },
+    Lost(usize),
     LeaseOver(TaskNumber, u32),
-    Back(NodeId),
+    Back(usize),
+    /// The promise at this place of the trace is asked for.
+    Promise(usize),
 }
 
 /// A task that runs.
 #[derive(Clone, Copy)]
 struct Run {
-    loan: LoanId,
-    cpu: u64,
+    node: NodeId,
     started_at: Millis,
 }
 
 struct Simulation<'a> {
     setup: &'a Setup,
     trace: &'a Trace,
-    cluster: Cluster,
-    queue: Queue,
+    plan: Plan,
+    promises: Promises,
     nodes: Vec<SimulatedNode>,
     changed: Vec<NodeId>,
     measured_at: Millis,
-    requests: BTreeMap<RequestKey, (Request, Option<String>)>,
+    misfits: BTreeMap<RequestKey, Option<String>>,
     happenings: BinaryHeap<Reverse<(Millis, Happening)>>,
     runs: BTreeMap<TaskNumber, Run>,
+    any_node: Selector,
     outcome: Outcome,
     log: &'a mut dyn FnMut(&Entry),
 }
@@ -111,14 +127,15 @@ pub fn simulate(
     let mut simulation = Simulation {
         setup,
         trace,
-        cluster: Cluster::new(Ledger::new(0)),
-        queue: Queue::default(),
+        plan: Plan::default(),
+        promises: Promises::default(),
         nodes: Vec::new(),
         changed: Vec::new(),
         measured_at: 0,
-        requests: BTreeMap::new(),
+        misfits: BTreeMap::new(),
         happenings: BinaryHeap::new(),
         runs: BTreeMap::new(),
+        any_node: Selector::default(),
         outcome: Outcome::default(),
         log,
     };
@@ -129,47 +146,60 @@ pub fn simulate(
 
 impl Simulation<'_> {
     fn begin(&mut self) -> Result<(), SimulationError> {
-        for (name, capacity) in &self.setup.nodes {
-            self.cluster.put_node(&Offer::new(name, LabelMap::new(), capacity.clone()));
-            let Some(id) = self.cluster.ledger.node(name) else { continue };
-            let cpu = self.cluster.node(id).map_or(0, |node| node.cpu);
+        let offer = |(name, capacity): &(String, Amounts)| {
+            let places = Resource::parse(PLACES).ok().filter(|places| capacity.get(places) == 0);
+            let capacity = capacity.clone();
+            let capacity = match places {
+                Some(places) => capacity.with(places, PLACES_OF_NODE),
+                None => capacity,
+            };
+            Offer::new(name, LabelMap::new(), capacity)
+        };
+        self.outcome.states = vec![Progress::default(); self.trace.tasks.len()];
+        self.set_nodes(0, self.setup.nodes.iter().map(offer).collect())?;
+        self.plan.follow_promises(&self.promises, 0);
+        for (name, _) in &self.setup.nodes {
+            let Some(node) = self.plan.book.cluster.ledger.node(name) else { continue };
+            let cpu = self.plan.book.cluster.node(node).map_or(0, |node| node.cpu);
             self.nodes.push(SimulatedNode::new(cpu));
-            self.learn(id, 0);
+            self.learn(node, 0);
         }
         for loss in &self.trace.losses {
             let unknown = || SimulationError::UnknownNode(loss.node.clone());
-            let node = self.cluster.ledger.node(&loss.node).ok_or_else(unknown)?;
-            self.happenings.push(Reverse((loss.lost_at, Happening::Lost(node))));
-            let back = loss.back_at.map(|at| Reverse((at, Happening::Back(node))));
+            let place = self.setup.nodes.iter().position(|(name, _)| *name == loss.node);
+            let place = place.ok_or_else(unknown)?;
+            self.happenings.push(Reverse((loss.lost_at, Happening::Lost(place))));
+            let back = loss.back_at.map(|at| Reverse((at, Happening::Back(place))));
             self.happenings.extend(back);
         }
-        self.outcome.states = vec![Progress::default(); self.trace.tasks.len()];
+        let promises = self.trace.promises.iter().enumerate();
+        let promises = promises.map(|(place, promise)| Reverse((promise.at, Happening::Promise(place))));
+        self.happenings.extend(promises);
         Ok(())
     }
 
     fn go_on(&mut self) -> Result<(), SimulationError> {
         let mut next_task = 0;
+        let mut now = 0;
         loop {
             let submission = self.trace.tasks.get(next_task).map(|task| task.at);
             let happening = self.happenings.peek().map(|Reverse((at, _))| *at);
-            let now = match (submission, happening) {
-                (None, None) => return Ok(()),
-                (Some(at), None) | (None, Some(at)) => at,
-                (Some(submission), Some(happening)) => submission.min(happening),
-            };
+            let due = self.plan.next_promise(&self.promises, now);
+            let Some(next) = [submission, happening, due].into_iter().flatten().min() else { return Ok(()) };
+            now = next;
             self.measure_before(now);
-            self.cluster.ledger.advance(now)?;
+            self.pass_time(now)?;
             if happening == Some(now) {
                 if let Some(Reverse((_, happening))) = self.happenings.pop() {
                     self.happen(now, happening)?;
                 }
-            } else {
+            } else if submission == Some(now) {
                 self.submit(now, next_task);
                 next_task += 1;
             }
-            for decision in place_waiting(&mut self.cluster, &mut self.queue, now, self.setup.seed) {
-                self.start(now, decision)?;
-            }
+            self.plan.follow_promises(&self.promises, now);
+            self.make_room(now)?;
+            self.place(now)?;
         }
     }
 
@@ -186,30 +216,32 @@ impl Simulation<'_> {
 
     fn learn(&mut self, node: NodeId, measured_at: Millis) {
         let thousandths = self.nodes[node.index()].pressure();
-        if let Some(view) = self.cluster.node_mut(node) {
+        if let Some(view) = self.plan.book.cluster.node_mut(node) {
             let revision = view.pressure.fact().map_or(0, |fact| fact.revision) + 1;
             view.pressure.learn(Some(Pressure { thousandths, measured_at, revision }));
         }
     }
 
     fn submit(&mut self, now: Millis, index: usize) {
-        let (task, document) = (TaskNumber(index as u64), &self.trace.tasks[index]);
-        let ledger = &mut self.cluster.ledger;
-        let request =
-            Request::new(ledger, document.resources.clone(), Selector::default(), self.setup.policy);
-        let key = request.key();
-        if !self.requests.contains_key(&key) {
-            let misfit = misfit(&self.cluster, &request).map(|misfit| misfit.to_string());
-            self.requests.insert(key.clone(), (request, misfit));
-        }
-        let (request, misfit) = &self.requests[&key];
+        let task = TaskNumber(index as u64);
+        let document = &self.trace.tasks[index];
+        let progress = &self.outcome.states[index];
+        let view = view(task, document, self.setup.policy, &self.any_node, progress);
+        let request = view.request(&mut self.plan.book.cluster.ledger);
+        let cluster = &self.plan.book.cluster;
+        let find = || misfit(cluster, &request).map(|misfit| misfit.to_string());
+        let misfit = match &document.promise {
+            Some(promise) => self.missing(promise),
+            None => self.misfits.entry(request.key()).or_insert_with(find).clone(),
+        };
         (self.log)(&Entry::Submitted { task, document: document.clone(), misfit: misfit.clone() });
         match misfit {
-            Some(reason) => *self.outcome.misfits.entry(reason.clone()).or_default() += 1,
-            None => self.queue.push(task, now, document.priority, request),
+            Some(reason) => *self.outcome.misfits.entry(reason).or_default() += 1,
+            None => self.plan.follow(task, Some(&view), now),
         }
     }
 
+    /// Applies an event to a task, which the plan follows.
     fn apply(
         &mut self,
         at: Millis,
@@ -218,25 +250,34 @@ impl Simulation<'_> {
         actor: Actor,
         why: Option<Why>,
     ) -> Result<(), Refused> {
+        let document = &self.trace.tasks[task.0 as usize];
         let progress = &mut self.outcome.states[task.0 as usize];
         if let Some(transition) = progress.apply(&Rules::default(), at, event, actor)? {
             (self.log)(&Entry::Transition { task, transition, why });
+            let view = view(task, document, self.setup.policy, &self.any_node, progress);
+            self.plan.follow(task, Some(&view), at);
         }
         Ok(())
     }
 
-    fn start(&mut self, now: Millis, decision: Decision) -> Result<(), SimulationError> {
-        let Decision { task, node, loan, cpu, why, .. } = decision;
+    fn place(&mut self, now: Millis) -> Result<(), SimulationError> {
+        let states = &self.outcome.states;
+        let attempt_of = |task: TaskNumber| states[task.0 as usize].attempt;
+        let placings = self.plan.decide(now, self.setup.seed, attempt_of);
+        let stored = placings.iter().map(|placing| placing.task).collect();
+        self.plan.answer_placings(&stored, now);
+        placings.into_iter().try_for_each(|placing| self.start(now, placing))
+    }
+
+    fn start(&mut self, now: Millis, placing: Placing) -> Result<(), SimulationError> {
+        let Placing { task, node: name, why } = placing;
         let attempt = self.outcome.states[task.0 as usize].attempt + 1;
-        let name = why.chosen.node.to_string();
         self.apply(now, task, Event::Place { attempt, node: name.clone() }, Actor::Scheduler, Some(why))?;
         self.apply(now, task, Event::Start { attempt }, Actor::Agent(name), None)?;
-        if let Some(view) = self.cluster.node_mut(node) {
-            view.start(now, cpu);
-        }
-        let simulated = &mut self.nodes[node.index()];
-        simulated.start(now, task, cpu, self.trace.tasks[task.0 as usize].service);
-        self.runs.insert(task, Run { loan, cpu, started_at: now });
+        let Some(placed) = self.plan.book.placed(task) else { return Ok(()) };
+        let (Some(node), weight) = (placed.at, placed.weight) else { return Ok(()) };
+        self.nodes[node.index()].start(now, task, weight, self.trace.tasks[task.0 as usize].service);
+        self.runs.insert(task, Run { node, started_at: now });
         self.foresee(node);
         Ok(())
     }
@@ -256,24 +297,20 @@ impl Simulation<'_> {
                 self.finish(now, node)
             }
             Happening::End { .. } => Ok(()),
-            Happening::Lost(node) => self.lose(now, node),
+            Happening::Lost(place) => self.lose(now, place),
             Happening::LeaseOver(task, attempt) => {
                 self.apply(now, task, Event::LeaseOver { attempt }, Actor::Scheduler, None)?;
                 self.outcome.restarts += 1;
-                let document = &self.trace.tasks[task.0 as usize];
-                let ledger = &mut self.cluster.ledger;
-                let request =
-                    Request::new(ledger, document.resources.clone(), Selector::default(), self.setup.policy);
-                self.queue.push(task, document.at, document.priority, &request);
                 Ok(())
             }
-            Happening::Back(node) => {
-                let name = self.name(node);
-                self.cluster.ledger.restore(&name)?;
+            Happening::Back(place) => {
+                let name = self.setup.nodes[place].0.clone();
+                let node = self.set_standing(now, &name, Standing::Up)?;
                 (self.log)(&Entry::NodeBack { at: now, node: name });
-                self.changed.push(node);
+                self.changed.extend(node);
                 Ok(())
             }
+            Happening::Promise(place) => self.promise(now, place),
         }
     }
 
@@ -281,11 +318,8 @@ impl Simulation<'_> {
         if let Some(task) = self.nodes[node.index()].finish(now) {
             let attempt = self.outcome.states[task.0 as usize].attempt;
             let event = Event::End { attempt, ending: Ending::Exit(0) };
-            let name = self.name(node);
-            self.apply(now, task, event, Actor::Agent(name), None)?;
+            self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
             if let Some(run) = self.runs.remove(&task) {
-                self.cluster.ledger.take_back(run.loan);
-                self.left(now, node, run.cpu);
                 let submitted_at = self.trace.tasks[task.0 as usize].at;
                 self.outcome.responses.push(now - submitted_at);
                 self.outcome.waits.push(run.started_at - submitted_at);
@@ -296,39 +330,63 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn lose(&mut self, now: Millis, node: NodeId) -> Result<(), SimulationError> {
-        let name = self.name(node);
-        self.cluster.ledger.lose(&name)?;
+    /// A task that was told to end does so.
+    fn stop(&mut self, now: Millis, task: TaskNumber, signal: i32) -> Result<(), SimulationError> {
+        let Some(Run { node, .. }) = self.runs.remove(&task) else { return Ok(()) };
+        self.nodes[node.index()].stop(now, task);
+        let attempt = self.outcome.states[task.0 as usize].attempt;
+        let event = Event::End { attempt, ending: Ending::Signal(signal) };
+        self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
+        self.foresee(node);
+        Ok(())
+    }
+
+    fn lose(&mut self, now: Millis, place: usize) -> Result<(), SimulationError> {
+        let name = self.setup.nodes[place].0.clone();
+        let node = self.set_standing(now, &name, Standing::Lost)?;
         (self.log)(&Entry::NodeLost { at: now, node: name });
+        let Some(node) = node else { return Ok(()) };
         for task in self.nodes[node.index()].clear(now) {
             let attempt = self.outcome.states[task.0 as usize].attempt;
             self.apply(now, task, Event::NodeLost { attempt }, Actor::Scheduler, None)?;
-            if let Some(run) = self.runs.remove(&task) {
-                self.cluster.ledger.take_back(run.loan);
-                self.left(now, node, run.cpu);
-            }
+            self.runs.remove(&task);
             self.happenings.push(Reverse((now + LEASE, Happening::LeaseOver(task, attempt))));
         }
         Ok(())
     }
 
-    fn left(&mut self, now: Millis, node: NodeId, cpu: u64) {
-        if let Some(view) = self.cluster.node_mut(node) {
-            view.uncount(cpu);
-            view.relieve(now, cpu, true);
-        }
-    }
-
     fn name(&self, node: NodeId) -> String {
-        self.cluster.node(node).map_or_else(String::new, |node| node.name.to_string())
+        self.plan.book.cluster.node(node).map_or_else(String::new, |node| node.name.to_string())
     }
 
     fn end(mut self) -> Outcome {
-        let cpu: u64 = self.cluster.nodes().map(|node| node.cpu).sum();
+        let cpu: u64 = self.plan.book.cluster.nodes().map(|node| node.cpu).sum();
         let busy: f64 = self.nodes.iter().map(|node| node.busy).sum();
-        self.outcome.waiting = self.queue.len();
+        self.outcome.waiting = self.plan.waiting();
         self.outcome.utilization = busy / (cpu as f64 * self.outcome.end as f64).max(1.0);
         debug_assert!(self.outcome.states.iter().all(|progress| progress.state != State::Running));
         self.outcome
+    }
+}
+
+fn view<'t>(
+    number: TaskNumber,
+    document: &'t TraceTask,
+    policy: Policy,
+    nodes: &'t Selector,
+    progress: &'t Progress,
+) -> TaskView<'t> {
+    TaskView {
+        number,
+        submitted_at: document.at,
+        priority: document.priority,
+        promise: document.promise.as_deref(),
+        amounts: &document.resources,
+        nodes,
+        policy,
+        needs_bound_labels: false,
+        has_image: false,
+        has_user: false,
+        progress,
     }
 }

@@ -66,12 +66,23 @@ impl SimulatedNode {
     pub fn finish(&mut self, now: Millis) -> Option<TaskNumber> {
         self.advance(now);
         let Reverse((_, task)) = self.ends.pop()?;
+        self.leave(task);
+        Some(task)
+    }
+
+    fn leave(&mut self, task: TaskNumber) {
         self.demand -= self.running.remove(&task).unwrap_or(0);
         if self.running.is_empty() {
             // Nothing counts on that clock, and small numbers are exact.
             self.done = 0.0;
         }
-        Some(task)
+    }
+
+    /// Ends a task before it is done.
+    pub fn stop(&mut self, now: Millis, task: TaskNumber) {
+        self.advance(now);
+        self.ends.retain(|Reverse((_, other))| *other != task);
+        self.leave(task);
     }
 
     /// Ends everything at once.

@@ -60,9 +60,10 @@ impl Load {
             let service = chance.exponential(self.mean_service as f64).ceil() as Millis;
             let cpu = chance.one_of(&self.asks);
             let cpu = cpu.and_then(|amount| Some((Resource::parse("cpu").ok()?, amount)));
-            TraceTask { at: at as Millis, service, resources: cpu.into_iter().collect(), priority: 0 }
+            let resources = cpu.into_iter().collect();
+            TraceTask { at: at as Millis, service, resources, ..TraceTask::default() }
         });
-        Trace { tasks: tasks.collect(), losses: Vec::new() }
+        Trace { tasks: tasks.collect(), ..Trace::default() }
     }
 }
 

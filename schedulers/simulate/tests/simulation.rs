@@ -18,7 +18,7 @@ fn cpu(thousandths: u64) -> Amounts {
 }
 
 fn task(at: u64, service: u64, thousandths: u64) -> TraceTask {
-    TraceTask { at, service, resources: cpu(thousandths), priority: 0 }
+    TraceTask { at, service, resources: cpu(thousandths), ..TraceTask::default() }
 }
 
 fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
@@ -95,12 +95,12 @@ fn the_estimate_is_ahead_of_what_was_measured_elsewhere() {
 #[test]
 fn one_node_shares_its_processor() {
     // Two at once take twice as long; the second has half of its work left when the first is done.
-    let trace = Trace { tasks: vec![task(0, 1_000, 0), task(0, 2_000, 0)], losses: Vec::new() };
+    let trace = Trace { tasks: vec![task(0, 1_000, 0), task(0, 2_000, 0)], ..Trace::default() };
     let (outcome, _) = run(&setup(1, 1, Policy::Random), &trace);
     assert_eq!(outcome.responses, [2_000, 3_000]);
     assert!((outcome.utilization - 1.0).abs() < 1e-9);
     // A task that asks for processors gets them, and waits until they are free.
-    let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(0, 2_000, 1_000)], losses: Vec::new() };
+    let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(0, 2_000, 1_000)], ..Trace::default() };
     let (outcome, _) = run(&setup(1, 1, Policy::Queue), &trace);
     assert_eq!((outcome.responses, outcome.waits), (vec![1_000, 3_000], vec![0, 1_000]));
 }
@@ -142,13 +142,35 @@ fn each_placement_says_why() {
 #[test]
 fn nothing_runs_on_a_node_that_is_lost_for_good() {
     let losses = vec![Loss { node: "n1".to_owned(), lost_at: 500, back_at: None }];
-    let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(600, 1_000, 1_000)], losses };
+    let trace =
+        Trace { tasks: vec![task(0, 1_000, 1_000), task(600, 1_000, 1_000)], losses, ..Trace::default() };
     let (outcome, log) = run(&setup(1, 1, Policy::Queue), &trace);
     assert_eq!((outcome.waiting, outcome.responses.len()), (2, 0));
     assert_eq!(replay(&log, &Rules::default()).unwrap()[&TaskNumber(0)].state, State::Queued);
     let unknown = vec![Loss { node: "n9".to_owned(), lost_at: 0, back_at: None }];
-    let trace = Trace { tasks: Vec::new(), losses: unknown };
+    let trace = Trace { losses: unknown, ..Trace::default() };
     assert!(simulate(&setup(1, 1, Policy::Queue), &trace, &mut |_| {}).is_err());
+}
+
+#[test]
+fn a_promise_has_room_made_for_it_thirty_seconds_before_it_begins() {
+    let text = "{\"promise\":\"p\",\"from\":60,\"until\":120,\"resources\":{\"cpu\":1000}}\n\
+        {\"promise\":\"other\",\"from\":100,\"until\":130,\"resources\":{\"cpu\":1000}}\n\
+        {\"at\":0,\"service\":100000,\"resources\":{\"cpu\":1000}}\n\
+        {\"at\":0,\"service\":30000,\"resources\":{\"cpu\":1000},\"promise\":\"p\"}\n\
+        {\"at\":0,\"service\":300000,\"resources\":{\"cpu\":1000},\"promise\":\"p\"}\n\
+        {\"at\":0,\"service\":1000,\"promise\":\"other\"}\n";
+    let (outcome, log) = run(&setup(1, 1, Policy::Estimated), &Trace::parse(text).unwrap());
+    assert_eq!((outcome.refused, outcome.displaced), (1, 1), "the other promise has no room beside it");
+    let made_room = log.lines().find(|line| line.contains("makeRoom")).unwrap();
+    assert!(made_room.contains("\"at\":30000,"), "{made_room}");
+    // One on the promise ends in time, one is ended with it, and the one that made room begins anew when it is over.
+    assert_eq!(outcome.responses, [90_000, 220_000]);
+    assert_eq!(outcome.waits, [60_000, 120_000]);
+    assert_eq!(outcome.states[2].state, State::Failed);
+    assert!(log.contains("needs the promise `other`"));
+    let states = replay(&log, &Rules::default()).unwrap();
+    assert_eq!(states.into_values().collect::<Vec<_>>(), outcome.states);
 }
 
 #[test]

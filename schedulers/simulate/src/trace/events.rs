@@ -57,7 +57,13 @@ impl Recorded {
         let begin = self.0.values().map(|record| record.submitted_at).min().unwrap_or(0);
         self.0.into_values().filter_map(move |record| {
             let Record { submitted_at, resources, priority, service, .. } = record;
-            Some(TraceTask { at: submitted_at - begin, service: service?, resources, priority })
+            Some(TraceTask {
+                at: submitted_at - begin,
+                service: service?,
+                resources,
+                priority,
+                promise: None,
+            })
         })
     }
 }

@@ -1,10 +1,10 @@
-//! JSON lines: a line with `revision` is an event of a task service, one with `node` the loss of a node, any other a task.
-//! Times of the latter two are milliseconds.
+//! JSON lines: a line with `revision` is an event of a task service, one with `node` the loss of a node, one with `from` a
+//! promise, any other a task. Times are milliseconds, but windows of promises are seconds.
 
 use serde_json::Value;
 
 use super::events::Recorded;
-use super::{Loss, Trace, TraceError, TraceTask};
+use super::{Loss, Trace, TraceError, TracePromise, TraceTask};
 
 pub(super) fn parse(text: &str) -> Result<Trace, TraceError> {
     let (mut trace, mut recorded) = (Trace::default(), Recorded::default());
@@ -20,6 +20,13 @@ pub(super) fn parse(text: &str) -> Result<Trace, TraceError> {
                 return Err(wrong("`backAt` is not after `lostAt`".to_owned()));
             }
             trace.losses.push(loss);
+        } else if value.get("from").is_some() {
+            let promise: TracePromise =
+                serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+            if promise.until <= promise.from {
+                return Err(wrong("`until` is not after `from`".to_owned()));
+            }
+            trace.promises.push(promise);
         } else {
             let task: TraceTask = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
             trace.tasks.push(task);

@@ -1,4 +1,4 @@
-//! The input of a simulation: tasks and losses of nodes, each with its time. Read from the standard workload format
+//! The input of a simulation: tasks, promises and losses of nodes, each with its time. Read from the standard workload format
 //! (`swf`), or from JSON lines (`lines`), which may be the events of a task service (`events`).
 
 use estimand_capacity::Amounts;
@@ -10,7 +10,7 @@ mod lines;
 mod swf;
 
 /// A task of a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TraceTask {
     /// When it is submitted, in milliseconds.
@@ -22,6 +22,35 @@ pub struct TraceTask {
     pub resources: Amounts,
     #[serde(default)]
     pub priority: i32,
+    /// The promise on whose capacity it is to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
+}
+
+/// A promise that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TracePromise {
+    pub promise: String,
+    /// When it is asked for, in milliseconds.
+    #[serde(default)]
+    pub at: Millis,
+    /// The seconds in which it begins and ends.
+    pub from: u64,
+    pub until: u64,
+    /// The amounts of each unit.
+    #[serde(default)]
+    pub resources: Amounts,
+    /// The number of units.
+    #[serde(default = "one")]
+    pub width: u64,
+    /// The rank by which promises are kept where capacity is lost.
+    #[serde(default)]
+    pub value: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// A node that is lost for a while.
@@ -35,10 +64,11 @@ pub struct Loss {
     pub back_at: Option<Millis>,
 }
 
-/// Tasks in the order of their submission, and losses.
+/// Tasks in the order of their submission, promises, and losses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     pub tasks: Vec<TraceTask>,
+    pub promises: Vec<TracePromise>,
     pub losses: Vec<Loss>,
 }
 
@@ -56,5 +86,12 @@ impl Trace {
         let mut trace = if first.starts_with('{') { lines::parse(text)? } else { swf::parse(text)? };
         trace.tasks.sort_by_key(|task| task.at);
         Ok(trace)
+    }
+
+    /// The places of the tasks on a promise that are submitted by then.
+    pub(crate) fn of_promise(&self, promise: &str, now: Millis) -> impl Iterator<Item = u64> {
+        let submitted = self.tasks.iter().take_while(move |task| task.at <= now).zip(0..);
+        let of_promise = move |(task, _): &(&TraceTask, u64)| task.promise.as_deref() == Some(promise);
+        submitted.filter(of_promise).map(|(_, place)| place)
     }
 }

@@ -40,5 +40,5 @@ fn task(fields: &[f64]) -> Result<Option<TraceTask>, String> {
     let amounts = [("cpu", (processors * 1000.0) as u64), ("memory", (kib * 1024.0 * processors) as u64)];
     let resources: Amounts =
         amounts.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount))).collect();
-    Ok(Some(TraceTask { at: millis(at), service: millis(run_time), resources, priority: 0 }))
+    Ok(Some(TraceTask { at: millis(at), service: millis(run_time), resources, ..TraceTask::default() }))
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::{is_test, sources};
+use crate::{is_of_tests, sources};
 
 /// The modules of a crate, each with those that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -42,7 +42,7 @@ fn reached<'i>(imports: &'i Imports, module: &str) -> BTreeSet<&'i String> {
 fn imports(folder: &Path) -> Imports {
     let files: Vec<(Vec<String>, String)> = sources(folder)
         .into_iter()
-        .filter(|file| !is_test(file))
+        .filter(|file| !is_of_tests(file.strip_prefix(folder).unwrap()))
         .map(|file| (place(folder, &file), code(&fs::read_to_string(&file).unwrap())))
         .collect();
     let modules: BTreeSet<String> = files.iter().filter_map(|(place, _)| place.first().cloned()).collect();

@@ -298,7 +298,7 @@ mod tests {
         let parsed = body().await.unwrap().parse_within(
             &req,
             |_| Ok(1 << 20),
-            move |_| Ok(while_parsing.reserve().grow_to(32 << 20).is_err()),
+            move |_| Ok(while_parsing.reserve(None).grow_to(32 << 20).is_err()),
         );
         assert!(parsed.await.unwrap());
         budget.reserve(None).grow_to(32 << 20).unwrap();

@@ -35,6 +35,7 @@ mod serve;
 mod services;
 mod settings;
 mod simulate;
+mod simulate_deadlines;
 mod simulate_reservations;
 mod telemetry;
 mod tls;

@@ -11,11 +11,13 @@ use estimand_simulate::{Entry, Load, Study, Summary, nodes_of, table};
 use serde_json::json;
 
 use crate::cli::simulate::{SimulateArgs, SimulateCommand};
-use crate::simulate_reservations;
+use crate::{simulate_deadlines, simulate_reservations};
 
 pub fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
-    if let Some(SimulateCommand::Reservations(args)) = &args.of {
-        return simulate_reservations::simulate(args);
+    match &args.of {
+        Some(SimulateCommand::Deadlines(args)) => return simulate_deadlines::simulate(args),
+        Some(SimulateCommand::Reservations(args)) => return simulate_reservations::simulate(args),
+        None => {}
     }
     let policies = if args.policy.is_empty() { Policy::ALL.to_vec() } else { args.policy.clone() };
     let runs = match args.trace {

@@ -21,6 +21,7 @@ pub mod pki;
 pub mod platform;
 pub mod services;
 pub mod simulate;
+pub mod simulate_deadlines;
 pub mod simulate_reservations;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use estimand_placement::policy::Policy;
 
+use super::simulate_deadlines::DeadlinesArgs;
 use super::simulate_reservations::ReservationsArgs;
 
 const EXAMPLES: &str = "\
@@ -65,6 +66,8 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum SimulateCommand {
+    /// Compare planners of jobs with deadlines on a trace under a virtual clock, without any service
+    Deadlines(DeadlinesArgs),
     /// Compare ways to price reservations under a virtual clock, without any service
     Reservations(ReservationsArgs),
 }

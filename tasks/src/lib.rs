@@ -8,7 +8,7 @@
 //! Invariants: a submission that was acknowledged is stored; a placement is stored before anybody is told of it; a task is
 //! placed again only after its attempt has ended or its lease on a silent node is over; a line of a log is stored once.
 
-pub mod core;
+pub use estimand_placement as core;
 
 mod arriving;
 mod background;

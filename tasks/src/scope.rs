@@ -5,9 +5,9 @@ use std::ops::Deref;
 use estimand_api::access::forbidden_field;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
+use estimand_api::task_document::TaskDocument;
 use estimand_web::Principal;
 
-use crate::core::document::Document;
 use crate::table::{Named, TaskTable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Scope {
         Scope(estimand_web::Scope::of(caller))
     }
 
-    pub fn has(&self, document: &Document) -> bool {
+    pub fn has(&self, document: &TaskDocument) -> bool {
         self.has_user(document.user.as_deref())
     }
 
@@ -37,13 +37,12 @@ impl Scope {
 
     /// Makes the document of a new task the user's own, and says so if it is another's. A user has no promises of their own;
     /// who makes one for them submits its task, too.
-    pub fn claim(&self, document: &mut Document) -> Result<(), Problem> {
+    pub fn claim(&self, document: &mut TaskDocument) -> Result<(), Problem> {
         if self.user().is_some() && document.promise.is_some() {
             let error = FieldError::new("promise", "is for operators to give");
             return Err(forbidden_field(error.expected("nothing: a reservation submits its task by itself")));
         }
-        let asks = document.resources.iter().any(|(name, amount)| name.as_str() == PLACES && amount > 0);
-        self.0.check_places("resources", asks)?;
+        self.0.check_places("resources", document.resources.contains_key(PLACES))?;
         self.0.claim("user", &mut document.user)
     }
 }
@@ -51,7 +50,7 @@ impl Scope {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use estimand_capacity::Resource;
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -60,7 +59,9 @@ mod tests {
         let claimed = |own: Option<&str>| {
             let scope = Scope::of(&Principal::named("token").of_user(own.map(Into::into)));
             let promise = Some("p1".to_owned());
-            scope.claim(&mut Document { promise, ..Document::default() }).map_err(|problem| problem.status)
+            scope
+                .claim(&mut TaskDocument { promise, ..TaskDocument::default() })
+                .map_err(|problem| problem.status)
         };
         assert_eq!((claimed(Some("alice")), claimed(None)), (Err(403), Ok(())));
     }
@@ -69,8 +70,10 @@ mod tests {
     fn a_user_asks_for_no_places() {
         let claimed = |own: Option<&str>| {
             let scope = Scope::of(&Principal::named("token").of_user(own.map(Into::into)));
-            let resources = [(Resource::parse(PLACES).unwrap(), 255)].into_iter().collect();
-            scope.claim(&mut Document { resources, ..Document::default() }).map_err(|problem| problem.errors)
+            let resources = BTreeMap::from([(PLACES.to_owned(), 255)]);
+            scope
+                .claim(&mut TaskDocument { resources, ..TaskDocument::default() })
+                .map_err(|problem| problem.errors)
         };
         assert_eq!(claimed(None), Ok(()));
         let [error] = &claimed(Some("alice")).unwrap_err()[..] else { panic!() };

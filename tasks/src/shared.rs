@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
+use estimand_api::task_document::array_member;
 use estimand_api::task_log::OpenLines;
 use estimand_client::Client;
 use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
@@ -15,7 +16,6 @@ use tokio::sync::watch;
 
 use crate::arriving::Arriving;
 use crate::change::{self, Change, Rejection};
-use crate::core::document::array_member;
 use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
 use crate::feed::Feed;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use estimand_api::promise::PromiseEnd;
+use estimand_api::task_document::TaskDocument;
 
 use crate::change::Change;
 use crate::core::Millis;
 use crate::core::book::Book;
-use crate::core::document::Document;
 use crate::core::promise::Promise;
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
@@ -69,7 +69,7 @@ impl Named {
         }
     }
 
-    pub fn document(&self) -> &Document {
+    pub fn document(&self) -> &TaskDocument {
         match self {
             Named::Task(task) => &task.document,
             Named::Array(array) => &array.document,

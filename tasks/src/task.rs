@@ -1,5 +1,6 @@
 //! A task as it is kept, and how a change of it looks.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +9,17 @@ use estimand_api::duration::Span;
 use estimand_api::image::TaskImage;
 use estimand_api::promise::PromiseEnd;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
+use estimand_api::task_document::{Input, TaskDocument};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
-use estimand_capacity::{Ledger, Resource};
+use estimand_capacity::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Millis;
 use crate::core::cluster::CPU;
 use crate::core::decision::Why;
-use crate::core::document::{Document, Input};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
-use crate::core::request::Request;
+use crate::core::request::{Request, amounts};
 use crate::core::retries::OnLoss;
 use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
 use crate::core::task::TaskView;
@@ -40,7 +41,7 @@ pub struct Array {
     pub id: String,
     /// The key of its submission, by which a repeated one is known.
     pub key: Option<String>,
-    pub document: Arc<Document>,
+    pub document: Arc<TaskDocument>,
     pub image: Option<Arc<TaskImage>>,
     /// How many tasks it had when it was submitted.
     pub size: u32,
@@ -54,7 +55,7 @@ pub struct Task {
     pub key: Option<String>,
     /// The array that it is of; their document is the same.
     pub array: Option<Arc<Array>>,
-    pub document: Arc<Document>,
+    pub document: Arc<TaskDocument>,
     /// The published image that it was given when it was accepted, if its own is the name of one.
     pub image: Option<Arc<TaskImage>>,
     pub progress: Progress,
@@ -241,19 +242,19 @@ impl Task {
     pub fn term(&self, promises: &Promises) -> Option<Term> {
         let promise = promises.find(self.document.promise.as_deref()?)?;
         let nodes = promises.nodes().map_or(&[][..], |nodes| nodes);
-        let Document { image, user, .. } = &*self.document;
+        let TaskDocument { image, user, .. } = &*self.document;
         Some(Term::new(promise, nodes, image.is_some(), user.is_some()))
     }
 
     /// The task as the plan sees it.
     pub fn view(&self) -> TaskView<'_> {
-        let Document { resources, nodes, policy, secrets, inputs, image, user, .. } = &*self.document;
+        let TaskDocument { resources, nodes, policy, secrets, inputs, image, user, .. } = &*self.document;
         TaskView {
             number: self.number,
             submitted_at: millis(self.submitted_at),
             priority: self.document.priority,
             promise: self.document.promise.as_deref(),
-            amounts: resources,
+            amounts: Cow::Owned(amounts(resources)),
             nodes,
             policy: *policy,
             needs_bound_labels: !secrets.is_empty() || !inputs.is_empty(),
@@ -269,11 +270,8 @@ impl Task {
     }
 }
 
-fn work(document: &Document) -> TaskWork {
-    let amount = |name: &str| {
-        let resource = Resource::parse(name).ok()?;
-        Some(document.resources.get(&resource)).filter(|amount| *amount > 0)
-    };
+fn work(document: &TaskDocument) -> TaskWork {
+    let amount = |name: &str| document.resources.get(name).copied();
     TaskWork {
         image: document.image.clone(),
         image_digest: None,

@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 
+use estimand_api::task_document::TaskDocument;
+
 use super::*;
 use crate::change::numbers;
 use crate::core::dependency::{Awaited, On};
-use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, Progress};
 use crate::task::{Array, Edit, LogEnd, LogRow, Task};
@@ -14,7 +15,7 @@ fn task(number: u64, id: &str) -> Task {
         id: id.to_owned(),
         key: Some(format!("key-{number}")),
         array: None,
-        document: Arc::new(Document::default()),
+        document: Arc::new(TaskDocument::default()),
         image: None,
         progress: Progress::default(),
         why: None,
@@ -27,7 +28,7 @@ fn task(number: u64, id: &str) -> Task {
 }
 
 fn array(number: u64, id: &str, size: u32) -> Vec<Task> {
-    let document = Arc::new(Document::default());
+    let document = Arc::new(TaskDocument::default());
     let array = Arc::new(Array {
         number: TaskNumber(number),
         id: id.to_owned(),

@@ -71,7 +71,7 @@ fn of_data(command: &[&str], id: &str) -> ArgumentNames {
 
 fn of_task(command: &[&str], id: &str) -> Option<ArgumentNames> {
     match (command, id) {
-        (["tasks", "submit"] | ["run-task"], "after" | "after_end")
+        (["tasks", "submit"] | ["run-task"], "after" | "after-end")
         | (["tasks", "list"], "array")
         | (["tasks", _], "ids") => Some(ArgumentNames::Known(Names::Tasks)),
         (["tasks", "submit"] | ["run-task"], "id") => Some(ArgumentNames::New),

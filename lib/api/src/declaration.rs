@@ -111,8 +111,10 @@ pub struct Flag {
     /// The heading under which the help lists it.
     pub heading: &'static str,
     pub input: Input,
-    /// Follows the field's description in the help. Where the option gives a member of the field, it is the help.
+    /// Follows the field's description in the help.
     pub note: &'static str,
+    /// Its help, where that is not the field's description.
+    pub meaning: Option<&'static str>,
     /// The member that it gives, where the field is an object that several options fill.
     pub member: Option<&'static str>,
     /// A second spelling, which the help does not mention.
@@ -121,12 +123,17 @@ pub struct Flag {
 
 impl Flag {
     pub const fn new(name: &'static str, value: &'static str, heading: &'static str, input: Input) -> Self {
-        Flag { name, value, heading, input, note: "", member: None, alias: None }
+        Flag { name, value, heading, input, note: "", meaning: None, member: None, alias: None }
     }
 
     #[must_use]
     pub const fn note(self, note: &'static str) -> Self {
         Flag { note, ..self }
+    }
+
+    #[must_use]
+    pub const fn meaning(self, meaning: &'static str) -> Self {
+        Flag { meaning: Some(meaning), ..self }
     }
 
     #[must_use]
@@ -141,8 +148,8 @@ impl Flag {
 
     /// Its help.
     pub fn help<T>(&self, field: &Field<T>) -> String {
-        match (self.member, self.note) {
-            (Some(_), note) => note.to_owned(),
+        match (self.meaning, self.note) {
+            (Some(meaning), _) => meaning.to_owned(),
             (None, "") => field.description.to_owned(),
             (None, note) => format!("{}; {note}", field.description),
         }
@@ -160,6 +167,8 @@ pub enum Input {
     Text(fn(&str) -> Result<Value, String>),
     /// An array of texts with commas between them.
     List(fn(&str) -> Result<Value, String>),
+    /// An array: the option may be repeated, each time with an item.
+    Repeated(fn(&str) -> Result<Value, String>),
     /// An object: the option may be repeated, each time with a `KEY=VALUE`.
     Pairs(fn(&str, &str) -> (String, Value)),
 }

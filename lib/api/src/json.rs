@@ -7,7 +7,7 @@
 //! line. Numbers and strings are kept to the letter.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -180,8 +180,22 @@ pub fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     }
 }
 
+/// The text of a member of a body that must be one JSON object, for whoever passes it on; none if the body has no such member.
+pub fn member_of(body: &[u8], name: &str) -> Result<Option<String>, Problem> {
+    let text = checked_text(body)?;
+    let members: HashMap<Cow<'_, str>, &RawValue> =
+        serde_json::from_str(&text).map_err(|_| body_error("is not an object".to_owned(), Some(&text)))?;
+    Ok(members.get(name).map(|member| member.get().to_owned()))
+}
+
 /// Parses a body that must be JSON and satisfy the rules of this module.
 pub fn parse_document(body: &[u8]) -> Result<Value, Problem> {
+    let text = checked_text(body)?;
+    serde_json::from_str(&text).map_err(|e| body_error(format!("is not JSON: {e}"), None))
+}
+
+/// The text of a body that is JSON and satisfies the rules of this module, without white space between its tokens.
+fn checked_text(body: &[u8]) -> Result<Cow<'_, str>, Problem> {
     let text = std::str::from_utf8(body)
         .map_err(|e| body_error(format!("is not UTF-8 from byte {} on", e.valid_up_to()), None))?;
     if text.trim().is_empty() {
@@ -189,8 +203,7 @@ pub fn parse_document(body: &[u8]) -> Result<Value, Problem> {
     }
     let raw: &RawValue =
         serde_json::from_str(text).map_err(|e| body_error(format!("is not JSON: {e}"), Some(text)))?;
-    let text = compact(raw.get()).map_err(|e| body_error(e.to_string(), None))?;
-    serde_json::from_str(&text).map_err(|e| body_error(format!("is not JSON: {e}"), None))
+    compact(raw.get()).map_err(|e| body_error(e.to_string(), None))
 }
 
 fn body_error(message: String, given: Option<&str>) -> Problem {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::fields;
 use crate::json::kind_of;
-use crate::problem::FieldError;
+use crate::problem::{FieldError, shorten};
+use crate::selector::is_label_key;
 use crate::size;
 
 /// Processors, counted in thousandths.
@@ -30,6 +31,14 @@ crate::described!(
     json!({ "description": "So much of something: a number, or a size such as `4GiB`", "type": ["number", "string"] })
 );
 
+/// The names of resources, for messages. They are those of labels.
+const NAMES_EXPECTED: &str = "names of 1 to 63 of letters, digits and `._/-`, a letter or digit first";
+
+/// The error about a name that no resource has.
+pub(crate) fn not_a_name(name: &str) -> String {
+    format!("has `{}`, which is not the name of a resource", shorten(name))
+}
+
 /// Reads amounts: `cpu` in processors, `memory` in bytes, and counts of anything else.
 pub fn read(field: &str, value: &Value) -> Result<BTreeMap<String, u64>, Vec<FieldError>> {
     let map = match value {
@@ -41,6 +50,10 @@ pub fn read(field: &str, value: &Value) -> Result<BTreeMap<String, u64>, Vec<Fie
     };
     let (mut amounts, mut errors) = (BTreeMap::new(), Vec::new());
     for (name, value) in map {
+        if !is_label_key(name) {
+            errors.push(FieldError::new(field, not_a_name(name)).expected(NAMES_EXPECTED));
+            continue;
+        }
         let (read, expected) = match name.as_str() {
             CPU => (processors(value), "a number of processors, such as 2 or 0.5"),
             MEMORY => (size::read(value, 0, u64::MAX), "bytes, or a text such as \"256MiB\""),

@@ -66,6 +66,13 @@ impl fmt::Debug for Resource {
 pub struct Amounts(BTreeMap<Resource, u64>);
 
 impl Amounts {
+    /// Amounts by names. Names that no resource has are left out.
+    pub fn named<'a>(amounts: impl IntoIterator<Item = (&'a str, u64)>) -> Amounts {
+        let named =
+            amounts.into_iter().map(|(name, amount)| Resource::parse(name).map(|name| (name, amount)));
+        named.flatten().collect()
+    }
+
     pub fn get(&self, resource: &Resource) -> u64 {
         self.0.get(resource).copied().unwrap_or(0)
     }

@@ -5,7 +5,7 @@ use estimand_api::node::{Node, NodeState};
 use estimand_api::promise::{CLASS_LABEL, DEFAULT_CLASS};
 use estimand_api::resources::PLACES;
 use estimand_api::task::CONTAINERS_LABEL;
-use estimand_capacity::{Amounts, Resource, Standing};
+use estimand_capacity::{Amounts, Standing};
 
 use super::cluster::CPU;
 
@@ -82,5 +82,5 @@ fn capacity(node: &Node) -> Amounts {
         [(PLACES, PLACES_OF_NODE), (CPU, u64::from(node.facts.cores) * 1000), (MEMORY, node.facts.memory)];
     // The machine says more than somebody who labels it.
     let all = own[..1].iter().copied().chain(counts).chain(own[1..].iter().copied());
-    all.filter_map(|(name, amount): (&str, u64)| Some((Resource::parse(name).ok()?, amount))).collect()
+    Amounts::named(all)
 }

@@ -3,6 +3,7 @@
 //! A policy gives each such node a [`Score`], whose fields are compared in their order; the least is chosen. It sees the
 //! facts, the ledger and the task, and has no memory and no chance but the seed.
 
+pub use estimand_api::task_document::Policy;
 use estimand_capacity::{Shape, Window};
 use serde::{Deserialize, Serialize};
 
@@ -16,61 +17,6 @@ const FULL: u64 = 1_000_000;
 /// The pressure in thousandths at which the processors of a node are busy. A tenth more than they do at once: nodes have a
 /// little work of their own, and a task that would fill one up exactly is welcome there.
 const BUSY: u64 = 1_100;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// The first node that has room and a processor that no other task is expected to use. Until there is one it waits.
-    Queue,
-    /// Any node that has room.
-    Random,
-    /// The least pressure, as it was measured last.
-    LeastPressure,
-    /// The best fit by what the task asks for, among nodes whose processors are not busy with it; then the least pressure with
-    /// the task on it, corrected for what happened since it was measured.
-    #[default]
-    Estimated,
-    /// Of two nodes drawn by lot the one with less measured pressure.
-    TwoChoices,
-    /// The node that is fullest with the task on it, but not beyond what it has.
-    Pack,
-    /// The node that is emptiest with the task on it.
-    Spread,
-}
-
-impl Policy {
-    pub const ALL: [Policy; 7] = [
-        Policy::Queue,
-        Policy::Random,
-        Policy::LeastPressure,
-        Policy::Estimated,
-        Policy::TwoChoices,
-        Policy::Pack,
-        Policy::Spread,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Policy::Queue => "queue",
-            Policy::Random => "random",
-            Policy::LeastPressure => "least-pressure",
-            Policy::Estimated => "estimated",
-            Policy::TwoChoices => "two-choices",
-            Policy::Pack => "pack",
-            Policy::Spread => "spread",
-        }
-    }
-}
-
-impl std::str::FromStr for Policy {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Policy, String> {
-        Policy::ALL.into_iter().find(|policy| policy.as_str() == text).ok_or_else(|| {
-            let known = Policy::ALL.map(Policy::as_str).join(", ");
-            format!("`{text}` is not a policy: one of {known}")
-        })
-    }
-}
 
 /// The rank of a node. The least is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState, end_grace};
-use estimand_capacity::{Amounts, Resource, Tick, Window};
+use estimand_capacity::{Amounts, Tick, Window};
 
 use super::Millis;
 use super::nodes::Offer;
@@ -102,9 +102,7 @@ pub fn class(asked: &PromiseRequest) -> &str {
 }
 
 pub fn amounts(asked: &PromiseRequest) -> Amounts {
-    let known =
-        asked.resources.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount)));
-    with_place(&known.collect())
+    with_place(&super::request::amounts(&asked.resources))
 }
 
 /// A change of promises and of the ledger under them, with one revision.

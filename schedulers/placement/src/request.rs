@@ -1,5 +1,7 @@
 //! The request of a task to the node that it will run on. Tasks with equal requests fit or wait alike.
 
+use std::collections::BTreeMap;
+
 use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
 use estimand_api::task::CONTAINERS_LABEL;
@@ -29,7 +31,12 @@ pub struct Request {
     pub has_user: bool,
 }
 
-/// The amounts of a document, and its place among the tasks of a node.
+/// The amounts that a document or a promise asks for.
+pub fn amounts(resources: &BTreeMap<String, u64>) -> Amounts {
+    Amounts::named(resources.iter().map(|(name, amount)| (name.as_str(), *amount)))
+}
+
+/// The amounts, and a place among the tasks of a node.
 pub fn with_place(amounts: &Amounts) -> Amounts {
     match Resource::parse(PLACES) {
         Ok(places) if amounts.get(&places) == 0 => amounts.clone().with(places, 1),

@@ -40,7 +40,7 @@ impl<'b> BookRoom<'b> {
 
     fn take_loan(&mut self, task: &TaskView<'_>, node: NodeId) -> bool {
         let ledger = &self.book.cluster.ledger;
-        let Some(shape) = ledger.known_shape(&with_place(task.amounts)) else { return false };
+        let Some(shape) = ledger.known_shape(&with_place(&task.amounts)) else { return false };
         let taken = self.taken.entry(node).or_default();
         let has_room = ledger.can_lend_at(self.now, node, &shape, taken.loans.iter());
         if has_room {

@@ -20,6 +20,7 @@
 //! An event names the attempt that it is about. One that is repeated, or about an attempt that is over, changes nothing;
 //! one that skips states is taken, since what it says includes them. A task is never placed while an attempt may run.
 
+pub use estimand_api::task_state::TaskState as State;
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
@@ -27,68 +28,6 @@ use super::dependency::{Awaited, On};
 use super::queue::TaskNumber;
 use super::retries::{Ending, OnLoss, Retries};
 use super::usage::Usage;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum State {
-    /// It waits for other tasks, for a node, or for the end of a pause.
-    #[default]
-    Queued,
-    /// A node is chosen, and its agent has not said yet that it has the task.
-    Placed,
-    /// Its node's agent has it.
-    Accepted,
-    /// Its image and files are made ready.
-    Preparing,
-    Running,
-    /// It was cancelled, makes room, or its promise has ended; it may still run.
-    Stopping,
-    /// Its node is not heard of.
-    Lost,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl State {
-    pub fn is_final(self) -> bool {
-        matches!(self, State::Succeeded | State::Failed | State::Cancelled)
-    }
-
-    pub const ALL: [State; 10] = [
-        State::Queued,
-        State::Placed,
-        State::Accepted,
-        State::Preparing,
-        State::Running,
-        State::Stopping,
-        State::Lost,
-        State::Succeeded,
-        State::Failed,
-        State::Cancelled,
-    ];
-
-    /// Its name, as it is shown and stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Queued => "QUEUED",
-            State::Placed => "PLACED",
-            State::Accepted => "ACCEPTED",
-            State::Preparing => "PREPARING",
-            State::Running => "RUNNING",
-            State::Stopping => "STOPPING",
-            State::Lost => "LOST",
-            State::Succeeded => "SUCCEEDED",
-            State::Failed => "FAILED",
-            State::Cancelled => "CANCELLED",
-        }
-    }
-
-    /// Something of it may be on a node.
-    pub fn is_placed(self) -> bool {
-        !self.is_final() && self != State::Queued
-    }
-}
 
 /// The author of a transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

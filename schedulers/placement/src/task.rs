@@ -1,5 +1,7 @@
 //! A task as the plan sees it: its progress, and what it asks of a node.
 
+use std::borrow::Cow;
+
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger};
 
@@ -9,14 +11,14 @@ use super::queue::TaskNumber;
 use super::request::{Request, with_place};
 use super::state::{Progress, State};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TaskView<'t> {
     pub number: TaskNumber,
     pub submitted_at: Millis,
     pub priority: i32,
     /// The promise on whose capacity it is to run.
     pub promise: Option<&'t str>,
-    pub amounts: &'t Amounts,
+    pub amounts: Cow<'t, Amounts>,
     pub nodes: &'t Selector,
     pub policy: Policy,
     /// It is given secrets or files.
@@ -29,7 +31,7 @@ pub struct TaskView<'t> {
 impl TaskView<'_> {
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
-        let request = Request::new(ledger, with_place(self.amounts), self.nodes.clone(), self.policy);
+        let request = Request::new(ledger, with_place(&self.amounts), self.nodes.clone(), self.policy);
         request.with_bound_labels(self.needs_bound_labels).with_image(self.has_image).with_user(self.has_user)
     }
 

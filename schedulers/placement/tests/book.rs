@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ impl Task {
             // Each its own, so that it is certain who makes room.
             priority: i32::try_from(self.number.0).unwrap(),
             promise: self.promise.as_deref(),
-            amounts: &self.amounts,
+            amounts: Cow::Borrowed(&self.amounts),
             nodes: &self.nodes,
             policy: Policy::Pack,
             needs_bound_labels: false,

@@ -5,6 +5,7 @@
 //! nodes at once; in between nothing changes but by events, so a node is measured when the first event after that moment is
 //! at hand.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -381,7 +382,7 @@ fn view<'t>(
         submitted_at: document.at,
         priority: document.priority,
         promise: document.promise.as_deref(),
-        amounts: &document.resources,
+        amounts: Cow::Borrowed(&document.resources),
         nodes,
         policy,
         needs_bound_labels: false,

@@ -7,13 +7,13 @@ use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::headers::HINT_HEADER;
 use estimand_api::problem::Problem;
+use estimand_api::task_document::{MAX_DOCUMENT_BYTES, TaskDocument};
 use estimand_api::task_record::TaskRecord;
 use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, segment};
 
 use super::{files, views};
 use crate::TaskService;
-use crate::core::document::{Document, MAX_DOCUMENT_BYTES, TaskDocument};
 use crate::requests::{Cancel, Delete, Submission};
 use crate::scope::Scope;
 use crate::table::Named;
@@ -49,7 +49,7 @@ pub async fn submit(
     let scope = Scope::of(&caller);
     let key = parameters::idempotency_key(&req, scope.longest_key())?.map(|key| scope.key(key));
     let arriving = service.shared().arriving.take(scope.user(), body.0.len())?;
-    let mut document = body.parse(Document::parse).await?;
+    let mut document = body.parse(TaskDocument::parse).await?;
     scope.claim(&mut document)?;
     if document.has_files() {
         files::check(service.shared())?;

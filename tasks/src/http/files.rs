@@ -118,8 +118,9 @@ fn parse(body: &[u8]) -> Result<TaskFilesRequest, Problem> {
 mod tests {
     use std::sync::Arc;
 
+    use estimand_api::task_document::TaskDocument;
+
     use super::*;
-    use crate::core::document::Document;
     use crate::core::queue::TaskNumber;
     use crate::core::state::{Progress, State};
     use crate::task::LogEnd;
@@ -131,7 +132,7 @@ mod tests {
             id: "t".to_owned(),
             key: None,
             array: None,
-            document: Arc::new(Document::parse(document).unwrap()),
+            document: Arc::new(TaskDocument::parse(document).unwrap()),
             image: None,
             progress: Progress { attempt: 2, state, node: Some("n1".to_owned()), ..Progress::default() },
             why: None,

@@ -150,10 +150,10 @@ fn readable(text: String) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use estimand_api::task_document::TaskDocument;
     use estimand_api::task_log::TaskStream;
 
     use super::*;
-    use crate::core::document::Document;
     use crate::core::queue::TaskNumber;
     use crate::core::state::Progress;
     use crate::task::LogEnd;
@@ -164,7 +164,7 @@ mod tests {
             id: "t".to_owned(),
             key: None,
             array: None,
-            document: Arc::new(Document::default()),
+            document: Arc::new(TaskDocument::default()),
             image: None,
             progress: Progress { attempt: 2, ..Progress::default() },
             why: None,

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use estimand_api::share::ShareKind;
+use estimand_api::task_document::TaskDocument;
 
 use super::delete::deletion;
 use crate::change::{Change, Rejection};
-use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::holdings::{Holding, MAX_BYTES, MAX_TASKS};
 use crate::scope::Scope;
@@ -23,7 +23,7 @@ pub struct NewTasks<'d> {
 }
 
 impl<'d> NewTasks<'d> {
-    pub fn of(document: &'d Document) -> Self {
+    pub fn of(document: &'d TaskDocument) -> Self {
         let count = document.count.map_or(1, u64::from);
         NewTasks { user: document.user.as_deref(), count, bytes: count * TASK_BYTES + document.weight() }
     }
@@ -116,12 +116,12 @@ mod tests {
     use crate::core::state::{Progress, State};
     use crate::task::{Array, LogEnd};
 
-    fn document(user: &str, count: Option<u32>) -> Arc<Document> {
+    fn document(user: &str, count: Option<u32>) -> Arc<TaskDocument> {
         let environment = [("V".to_owned(), "x".repeat(1000))].into();
-        Arc::new(Document { user: Some(user.to_owned()), count, environment, ..Document::default() })
+        Arc::new(TaskDocument { user: Some(user.to_owned()), count, environment, ..TaskDocument::default() })
     }
 
-    fn task(number: u64, document: &Arc<Document>, state: State) -> Task {
+    fn task(number: u64, document: &Arc<TaskDocument>, state: State) -> Task {
         Task {
             number: TaskNumber(number),
             id: format!("t{number}"),
@@ -151,7 +151,7 @@ mod tests {
         Scope::of(&Principal::named("token").of_user(users.find("alice")))
     }
 
-    fn leaving(table: &TaskTable, scope: &Scope, new: &Document) -> Result<Vec<u64>, u16> {
+    fn leaving(table: &TaskTable, scope: &Scope, new: &TaskDocument) -> Result<Vec<u64>, u16> {
         match room(table, scope, &NewTasks::of(new), 0) {
             Ok(change) => Ok(change.deleted.iter().map(|task| task.number.0).collect()),
             Err(Rejection::Share(problem)) => Err(problem.status),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
 use estimand_api::share::ShareKind;
+use estimand_api::task_document::{TaskDocument, array_member};
 use estimand_runtime::single_writer::{Decision, Request};
 
 use super::edits::tallied;
@@ -12,8 +13,8 @@ use super::room::{NewTasks, room};
 use crate::arriving::ArrivingDocument;
 use crate::change::{Change, Rejection};
 use crate::core::dependency::{After, Awaited, On};
-use crate::core::document::{Document, array_member};
 use crate::core::queue::TaskNumber;
+use crate::core::request::amounts;
 use crate::core::state::{Actor, Event, Progress, State};
 use crate::scope::Scope;
 use crate::table::{Named, TaskTable};
@@ -21,7 +22,7 @@ use crate::task::{Array, Edit, LogEnd, Task};
 use crate::writer::TasksState;
 
 pub struct Submission {
-    pub document: Document,
+    pub document: TaskDocument,
     #[expect(dead_code, reason = "it counts the document until it is decided on it")]
     pub arriving: ArrivingDocument,
     /// By which the same submission is known when it is sent again.
@@ -90,18 +91,20 @@ fn check_priority(scope: &Scope, priority: i32) -> Result<(), Rejection> {
 }
 
 /// The document of a task on a promise has the amounts of a unit, where it does not ask for less.
-fn on_promise(table: &TaskTable, document: Document) -> Result<Document, Rejection> {
+fn on_promise(table: &TaskTable, document: TaskDocument) -> Result<TaskDocument, Rejection> {
     let Some(id) = &document.promise else { return Ok(document) };
     let promise = table.promises.find(id).ok_or_else(|| Rejection::NoPromise(id.clone()))?;
     let unit = promise.amounts();
-    let asked = document.resources.clone();
+    let asked = amounts(&document.resources);
     if asked.iter().any(|(resource, amount)| amount > unit.get(resource)) {
         let (asked, unit) = (asked.to_string(), unit.to_string());
         return Err(Rejection::LargerThanUnit { id: id.clone(), asked, unit });
     }
-    let missing = unit.iter().filter(|(resource, _)| asked.get(resource) == 0 && resource.as_str() != PLACES);
-    let resources = missing.fold(asked.clone(), |all, (resource, amount)| all.with(resource.clone(), amount));
-    Ok(Document { resources, ..document })
+    let mut document = document;
+    for (resource, amount) in unit.iter().filter(|(resource, _)| resource.as_str() != PLACES) {
+        document.resources.entry(resource.as_str().to_owned()).or_insert(amount);
+    }
+    Ok(document)
 }
 
 impl Submission {

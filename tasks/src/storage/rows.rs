@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
+use estimand_api::task_document::TaskDocument;
 use estimand_api::task_event::TaskEvent;
 use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskStream};
 use estimand_api::task_record::TaskTransition;
@@ -19,7 +20,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::change::{Change, outcomes};
-use crate::core::document::Document;
 use crate::core::queue::TaskNumber;
 use crate::core::state::Transition;
 use crate::storage::FeedExtent;
@@ -204,9 +204,9 @@ fn parse(
     })
 }
 
-fn document(text: &str) -> Result<Arc<Document>, String> {
+fn document(text: &str) -> Result<Arc<TaskDocument>, String> {
     let map = parse_object(text.as_bytes()).map_err(|problem| cause(&problem))?;
-    Document::from_map(map).map(Arc::new).map_err(|problem| cause(&problem))
+    TaskDocument::from_map(map).map(Arc::new).map_err(|problem| cause(&problem))
 }
 
 /// A transition of a task, as it is shown.

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use estimand_api::task_document::TaskDocument;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::core::document::Document;
 use crate::core::state::Progress;
 use crate::task::LogEnd;
 
@@ -14,7 +14,7 @@ fn task(number: u64, state: State, port: &str) -> Task {
         id: format!("t{number}"),
         key: None,
         array: None,
-        document: Arc::new(Document::parse(document.as_bytes()).unwrap()),
+        document: Arc::new(TaskDocument::parse(document.as_bytes()).unwrap()),
         image: None,
         progress: Progress { attempt: 2, state, node: Some("n1".to_owned()), ..Progress::default() },
         why: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use estimand_api::names::{DataName, NamePattern, NodeName};
 
-use super::field_options::{ChangedFields, FieldOptions};
+use super::field_options::{ChangedFields, RegistrationFields};
 use super::parse;
 
 const REGISTER_EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ pub struct RegisterArgs {
     pub file: Option<PathBuf>,
 
     #[command(flatten)]
-    pub fields: FieldOptions,
+    pub fields: RegistrationFields,
 
     #[command(flatten)]
     pub local: LocalOptions,

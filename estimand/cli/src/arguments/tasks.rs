@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use estimand_api::selector::Selector;
 use estimand_api::task_log::LogStream;
 
+use super::field_options::{SingleTaskFields, TaskFields};
 use super::{Remote, Remotely, parse};
 
 const TASKS_EXAMPLES: &str = "\
@@ -86,11 +86,10 @@ pub struct SubmitArgs {
     /// A key of your own: the same submission sent twice with it is one task [default: a new one each time]
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Make an array of so many tasks, ID.0 and so on, each with its ESTIMAND_TASK_INDEX
-    #[arg(long, value_name = "N")]
-    pub count: Option<u32>,
     #[command(flatten)]
-    pub document: DocumentOptions,
+    pub fields: TaskFields,
+    #[command(flatten)]
+    pub secrets: SecretOptions,
     /// The command: one word is split like a shell splits words, several are taken as they are; no shell is started
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub cmd: Vec<String>,
@@ -100,90 +99,20 @@ pub struct SubmitArgs {
 #[command(after_help = RUN_TASK_EXAMPLES)]
 pub struct RunTaskArgs {
     #[command(flatten)]
-    pub document: DocumentOptions,
+    pub fields: SingleTaskFields,
+    #[command(flatten)]
+    pub secrets: SecretOptions,
     /// The command: one word is split like a shell splits words, several are taken as they are; no shell is started
     #[arg(last = true, value_name = "CMD", required_unless_present = "image", value_hint = ValueHint::CommandWithArguments)]
     pub cmd: Vec<String>,
 }
 
-// The fields of a task's document.
+// The variables that come from files of this machine.
 #[derive(Debug, Default, Args)]
-pub struct DocumentOptions {
-    /// Its name [default: one is made]
-    #[arg(long, value_name = "ID")]
-    pub id: Option<String>,
-    /// The processors that it needs, such as 2 or 0.5
-    #[arg(long, value_name = "N")]
-    pub cpu: Option<f64>,
-    /// The memory that it needs, in bytes or such as 256MiB
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<String>,
-    /// How many GPUs it needs
-    #[arg(long, value_name = "N")]
-    pub gpu: Option<u64>,
-    /// How much it needs of anything else that nodes have as a countable label; may be repeated
-    #[arg(long = "resource", id = "resources", value_name = "NAME=N", value_parser = parse::pair)]
-    pub resources: Vec<(String, String)>,
-    /// The nodes on which it may run, by their labels, such as zone=a,gpu
-    #[arg(long, value_name = "SELECTOR")]
-    pub nodes: Option<Selector>,
-    /// How its node is chosen: estimated, least-pressure, queue, random, two-choices, pack or spread
-    #[arg(long, value_name = "POLICY")]
-    pub policy: Option<String>,
-    /// More goes first; a minute of waiting is worth 1
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub priority: Option<i32>,
-    /// The time after which a run of it is ended, such as 1h
-    #[arg(long, value_name = "SPAN")]
-    pub timeout: Option<String>,
-    /// How often it is run again after a failure
-    #[arg(long, value_name = "N")]
-    pub retries: Option<u32>,
-    /// Its fate when its node is lost: restart, fail or wait
-    #[arg(long, value_name = "WORD")]
-    pub on_loss: Option<String>,
-    /// How long it goes on while its node is not heard of, such as 1h [default: as the task service has it, 10m]
-    #[arg(long, value_name = "SPAN")]
-    pub lease: Option<String>,
-    /// A variable of its environment; may be repeated
-    #[arg(long = "env", id = "env", value_name = "KEY=VALUE", value_parser = parse::pair)]
-    pub env: Vec<(String, String)>,
+pub struct SecretOptions {
     /// A variable whose value is shown to nobody, from a file (`-`: standard input); may be repeated
-    #[arg(long = "secret-file", id = "secret_files", value_name = "KEY=FILE", value_parser = parse::pair)]
+    #[arg(long = "secret-file", id = "secret_files", value_name = "KEY=FILE", help_heading = "Its work", value_parser = parse::pair)]
     pub secret_files: Vec<(String, String)>,
-    /// The folder in which it is started [default: one of its own]
-    #[arg(long, value_name = "DIR")]
-    pub directory: Option<String>,
-    /// A folder of the node that it finds at another place, SOURCE:TARGET or SOURCE:TARGET:ro; may be repeated
-    #[arg(long = "volume", id = "volumes", value_name = "VOLUME")]
-    pub volumes: Vec<String>,
-    /// The image of its container; without, it is a process
-    #[arg(long, value_name = "IMAGE")]
-    pub image: Option<String>,
-    /// A file of its user's that lies in its folder when it starts, there under its own path or this one; may be repeated
-    #[arg(long = "input", id = "inputs", value_name = "FILE[:AS]")]
-    pub inputs: Vec<String>,
-    /// A file or folder there that is kept when it has ended, such as 'logs/*'; may be repeated
-    #[arg(long = "output", id = "outputs", value_name = "PATH")]
-    pub outputs: Vec<String>,
-    /// The port at which it listens, as $ESTIMAND_TASK_PORT says; 0: one that is free on its node
-    #[arg(long, value_name = "PORT")]
-    pub port: Option<u16>,
-    /// A label of its own, to find it by; may be repeated
-    #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label)]
-    pub labels: Vec<(String, String)>,
-    /// Whose task it is
-    #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
-    /// Run it on the capacity of this promise, in its time
-    #[arg(long, value_name = "ID")]
-    pub promise: Option<String>,
-    /// Run it after the success of this task, or of all tasks of this array; may be repeated
-    #[arg(long = "after", id = "after", value_name = "ID")]
-    pub after: Vec<String>,
-    /// Run it after the end of this task or array, however that ends; may be repeated
-    #[arg(long = "after-end", id = "after_end", value_name = "ID")]
-    pub after_end: Vec<String>,
 }
 
 #[derive(Debug, Default, Args)]

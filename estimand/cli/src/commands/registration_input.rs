@@ -90,7 +90,7 @@ fn from_options(args: &RegisterArgs) -> Result<Map<String, Value>, Problem> {
         map.insert("dataName".to_owned(), json!(name));
     }
     map.extend(command(&args.cmd).map(|cmd| ("cmd".to_owned(), cmd)));
-    map.extend(args.fields.to_map()?);
+    map.extend(args.fields.0.to_map()?);
     if map.contains_key("inputs") {
         map.entry("kind").or_insert_with(|| json!("processor"));
     }

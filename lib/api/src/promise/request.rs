@@ -10,6 +10,8 @@ use crate::declaration::{self, Field};
 use crate::fields::{self, Fields};
 use crate::json::{kind_of, parse_object};
 use crate::problem::{FieldError, Problem};
+use crate::resources::not_a_name;
+use crate::selector::is_label_key;
 
 /// The largest body.
 pub const MAX_PROMISES_BYTES: usize = 1024 * 1024;
@@ -296,10 +298,8 @@ fn resources(value: &Value) -> Result<BTreeMap<String, u64>, String> {
     for (name, value) in map {
         let amount =
             fields::whole(value, 0, MOST).map_err(|message| format!("has `{name}`, which {message}"))?;
-        let rest = |b: u8| b.is_ascii_alphanumeric() || b"._/-".contains(&b);
-        let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-        if !first || name.len() > 63 || !name.bytes().all(rest) {
-            return Err(format!("has `{name}`, which is not the name of a resource"));
+        if !is_label_key(name) {
+            return Err(not_a_name(name));
         }
         amounts.insert(name.clone(), amount);
     }

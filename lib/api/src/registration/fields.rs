@@ -18,6 +18,7 @@ use crate::declaration::{Field, FieldReader, Flag, Input, words};
 use crate::duration::{Span, schema_between};
 use crate::fields;
 use crate::names::DataName;
+use crate::option_text::*;
 use crate::schema::{NO_NUL, of, optional};
 use crate::selector::Selector;
 
@@ -349,7 +350,7 @@ pub const FIELDS: &[Field<Registration>] = &[
         flags: &[
             Flag::new("history", "TIME", KEPT, SPAN)
                 .member("keep")
-                .note("Keep its past values for so long, e.g. 1h"),
+                .meaning("Keep its past values for so long, e.g. 1h"),
             Flag::new(
                 "history-max",
                 "N",
@@ -357,7 +358,7 @@ pub const FIELDS: &[Field<Registration>] = &[
                 Input::Text(|text| text.parse::<u64>().map(Value::from).map_err(|e| e.to_string())),
             )
             .member("max")
-            .note("Keep so many past values of each node"),
+            .meaning("Keep so many past values of each node"),
         ],
         ..Field::PLAIN
     },

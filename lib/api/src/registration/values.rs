@@ -1,7 +1,6 @@
 //! Readers of single values in a registration, out of JSON and out of an option of the command line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +8,6 @@ use super::{
     Format, Kind, MAX_INPUTS, MAX_INTERVAL_MICROS, MIN_INTERVAL_MICROS, Mode, Registration, Replicas,
 };
 use crate::command::{Command, MAX_COMMAND_BYTES};
-use crate::declaration::Input;
 use crate::duration::Span;
 use crate::fields::{self, Fields};
 use crate::json::kind_of;
@@ -196,24 +194,6 @@ pub(super) fn or_null(mut schema: Value) -> Value {
     schema
 }
 
-/// An option's text that must be a `T`.
-pub(super) fn text_of<T>(text: &str) -> Result<Value, String>
-where
-    T: FromStr + serde::Serialize,
-    T::Err: std::fmt::Display,
-{
-    text.parse::<T>().map(|value| json!(value)).map_err(|e| e.to_string())
-}
-
-/// A number or a boolean if the text is exactly how JSON writes it, so that nothing of it changes on its way;
-/// otherwise the text.
-pub(super) fn scalar(text: &str) -> Value {
-    let read =
-        serde_json::from_str::<Value>(text).ok().filter(|value| value.is_number() || value.is_boolean());
-    let written = read.as_ref().map(Value::to_string);
-    read.filter(|_| written.as_deref() == Some(text)).unwrap_or_else(|| json!(text))
-}
-
 /// JSON.
 pub(super) fn json_text(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))
@@ -242,25 +222,11 @@ pub(super) fn unit_text(text: &str) -> Result<Value, String> {
     if text.starts_with('{') { json_text(text) } else { Ok(Value::from(text)) }
 }
 
-/// An option's text that is a duration.
-pub(super) const SPAN: Input =
-    Input::Text(|text| Span::parse(text).map(|span| json!(span)).map_err(|e| e.to_string()));
-
 /// Sets a field that was given and right; otherwise it keeps its default.
 pub(super) fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;
     }
-}
-
-/// A member of an object, whose value is a number or a truth if the text is one.
-pub(super) fn pair_of_scalar(key: &str, text: &str) -> (String, Value) {
-    (key.to_owned(), scalar(text))
-}
-
-/// A member of an object, whose value is the text.
-pub(super) fn pair_of_text(key: &str, text: &str) -> (String, Value) {
-    (key.to_owned(), Value::from(text))
 }
 
 /// The value of a field that does not have its default.

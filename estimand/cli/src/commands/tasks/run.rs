@@ -23,7 +23,7 @@ const SIGNALLED: u8 = 128;
 const INTERRUPTED: u8 = SIGNALLED + 2;
 
 pub async fn run_task(session: &mut Session, args: &RunTaskArgs) -> Result<(), Failure> {
-    let document = document::of_options(Map::new(), &args.document, &args.cmd)?;
+    let document = document::of_options(Map::new(), &args.fields.0, &args.secrets, &args.cmd)?;
     let (task, hint) = session.client.submit_task(&document, &new_key()?).await?;
     if let Some(hint) = hint {
         remark(hint_line(&hint).trim_end());

@@ -7,31 +7,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use estimand_api::command::Command;
-use estimand_api::declaration;
-use estimand_api::duration::Span;
-use estimand_api::fields::{Fields, MAX_ID_BYTES};
-use estimand_api::file::FilePath;
-use estimand_api::file_share::ReadPath;
-use estimand_api::json::parse_object;
-use estimand_api::labels::LabelMap;
-use estimand_api::names::UserName;
-use estimand_api::problem::Problem;
-use estimand_api::resources::ResourceAmount;
-use estimand_api::selector::Selector;
-use estimand_api::task_files::OutputPattern;
-use estimand_capacity::Amounts;
 use serde_json::{Map, Value, json};
 
-use super::dependency::After;
-use super::policy::Policy;
-use super::retries::{OnLoss, Retries};
-use super::state::State;
+use crate::command::Command;
+use crate::declaration;
+use crate::duration::Span;
+use crate::fields::{Fields, MAX_ID_BYTES};
+use crate::file::FilePath;
+use crate::file_share::ReadPath;
+use crate::json::parse_object;
+use crate::labels::LabelMap;
+use crate::names::UserName;
+use crate::problem::{FieldError, Problem};
+use crate::resources::ResourceAmount;
+use crate::selector::Selector;
+use crate::task_files::OutputPattern;
+use crate::task_state::TaskState;
 
 mod fields;
+mod rules;
 mod values;
 
 pub use fields::FIELDS;
+pub use rules::{After, On, OnLoss, Policy, Retries};
 
 /// The largest document.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
@@ -56,12 +54,13 @@ pub struct Input {
     pub place: FilePath,
 }
 
+/// The work of a task, and the rules by which it is placed, run again and kept.
 #[derive(Clone, PartialEq, Default)]
-pub struct Document {
+pub struct TaskDocument {
     pub id: Option<String>,
     pub priority: i32,
     /// As a reader got it; a submitted task has no state of its own.
-    pub status: Option<State>,
+    pub status: Option<TaskState>,
     /// The container's image; none for a process.
     pub image: Option<String>,
     /// None: what the image runs by itself.
@@ -71,7 +70,8 @@ pub struct Document {
     pub environment: BTreeMap<String, String>,
     /// The variables whose values are shown to nobody.
     pub secrets: BTreeSet<String>,
-    pub resources: Amounts,
+    /// `cpu` in thousandths of a processor, `memory` in bytes; nothing of which it needs none.
+    pub resources: BTreeMap<String, u64>,
     pub nodes: Selector,
     pub policy: Policy,
     pub timeout: Option<Span>,
@@ -94,11 +94,7 @@ pub struct Document {
     pub port: Option<u16>,
 }
 
-/// The schema of a [`Document`].
-#[derive(Debug)]
-pub enum TaskDocument {}
-
-estimand_api::described!(TaskDocument, [Command, ResourceAmount, Selector, Span], described());
+crate::described!(TaskDocument, [Command, ResourceAmount, Selector, Span], described());
 
 /// The rules over several fields, and that an amount is within its bounds, only the parser checks.
 fn described() -> Value {
@@ -121,16 +117,22 @@ fn described() -> Value {
     })
 }
 
-impl Document {
+impl TaskDocument {
     /// Reads a body, checks all of it, and says all that is wrong.
-    pub fn parse(body: &[u8]) -> Result<Document, Problem> {
+    pub fn parse(body: &[u8]) -> Result<TaskDocument, Problem> {
         Self::from_map(parse_object(body)?)
     }
 
-    /// The same from an object that is parsed already.
-    pub fn from_map(map: Map<String, Value>) -> Result<Document, Problem> {
+    /// Reads an object that is parsed already.
+    pub fn from_map(map: Map<String, Value>) -> Result<TaskDocument, Problem> {
+        let (document, errors) = TaskDocument::read("", map);
+        if errors.is_empty() { Ok(document) } else { Err(Problem::invalid(errors)) }
+    }
+
+    /// The document that stands at `prefix`, which ends with a dot or is empty, and all that is wrong with it.
+    pub fn read(prefix: &str, map: Map<String, Value>) -> (TaskDocument, Vec<FieldError>) {
         let mut fields = Fields::new(map);
-        let mut document = Document::default();
+        let mut document = TaskDocument::default();
         declaration::read(FIELDS, &mut fields, &mut document);
         if fields.value("image").is_none() && fields.value("command").is_none() {
             fields.error("command", "or `image` is missing: a task has a command, an image, or both");
@@ -158,8 +160,11 @@ impl Document {
             fields.error("user", message);
         }
         document.check_names(&mut fields);
-        fields.end_body()?;
-        Ok(document)
+        let mut errors = fields.end();
+        for error in &mut errors {
+            error.field.insert_str(0, prefix);
+        }
+        (document, errors)
     }
 
     pub fn has_files(&self) -> bool {
@@ -202,9 +207,9 @@ impl Document {
         declaration::write(FIELDS, self)
     }
 
-    /// The same without the values of its secrets, for readers.
+    /// The document without the values of its secrets, for readers.
     #[must_use]
-    pub fn redacted(&self) -> Document {
+    pub fn redacted(&self) -> TaskDocument {
         let mut shown = self.clone();
         for name in &self.secrets {
             shown.environment.insert(name.clone(), String::new());
@@ -219,12 +224,15 @@ pub fn array_member(id: &str, index: u32) -> String {
 }
 
 /// Without secrets, since this ends up in logs.
-impl fmt::Debug for Document {
+impl fmt::Debug for TaskDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Document({})", Value::Object(self.redacted().to_map()))
+        write!(f, "TaskDocument({})", Value::Object(self.redacted().to_map()))
     }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod rendered;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,26 +1,29 @@
 //! The fields of a task's document, each declared once.
 
-use estimand_api::command::Command;
-use estimand_api::declaration::Field;
-use estimand_api::duration::Span;
-use estimand_api::fields;
-use estimand_api::labels::{MAX_LABELS, read_labels};
-use estimand_api::resources::ResourceAmount;
-use estimand_api::schema::{of, optional};
-use estimand_api::selector::Selector;
-use estimand_api::task::LEASE_EXPECTED;
-use estimand_api::task_files::MAX_TASK_FILES;
 use serde_json::{Value, json};
 
 use super::values::*;
-use super::{Document, Volume};
-use crate::core::policy::Policy;
-use crate::core::retries::OnLoss;
+use super::{OnLoss, Policy, TaskDocument, Volume};
+use crate::command::Command;
+use crate::declaration::{Field, Flag, Input};
+use crate::duration::Span;
+use crate::fields;
+use crate::labels::{MAX_LABELS, read_labels};
+use crate::option_text::*;
+use crate::resources::{self, ResourceAmount};
+use crate::schema::{of, optional};
+use crate::selector::Selector;
+use crate::task::LEASE_EXPECTED;
+use crate::task_files::MAX_TASK_FILES;
+
+const WORK: &str = "Its work";
+const WHERE: &str = "Its place";
+const WHEN: &str = "Its time";
 
 const VOLUMES: &str = "SOURCE:TARGET or SOURCE:TARGET:ro, or an array of them";
 
 /// All fields, in the order in which they are rendered and documented.
-pub const FIELDS: &[Field<Document>] = &[
+pub const FIELDS: &[Field<TaskDocument>] = &[
     Field {
         name: "id",
         expected: "1 to 64 of letters, digits and `._-`, a letter or digit first",
@@ -28,6 +31,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
         read: |it, document| document.id = it.optional(id),
         write: |document| document.id.as_ref().map(|id| json!(id)),
+        flags: &[Flag::new("id", "ID", WORK, TEXT)],
         ..Field::PLAIN
     },
     Field {
@@ -37,6 +41,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["integer", "null"], "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY }),
         read: |it, document| document.priority = it.optional(priority).unwrap_or(0),
         write: |document| (document.priority != 0).then(|| json!(document.priority)),
+        flags: &[Flag::new("priority", "N", WHEN, NUMBER)],
         ..Field::PLAIN
     },
     Field {
@@ -55,6 +60,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
         read: |it, document| document.image = it.optional(image),
         write: |document| document.image.as_ref().map(|image| json!(image)),
+        flags: &[Flag::new("image", "IMAGE", WORK, TEXT)],
         ..Field::PLAIN
     },
     Field {
@@ -72,10 +78,11 @@ pub const FIELDS: &[Field<Document>] = &[
     Field {
         name: "directory",
         expected: "an absolute path",
-        description: "The folder in which it is started",
+        description: "The folder in which it is started; by default one of its own, which goes with it",
         schema: || json!({ "type": ["string", "null"], "pattern": "^/", "maxLength": MAX_TEXT_BYTES }),
         read: |it, document| document.directory = it.optional(directory),
         write: |document| document.directory.as_ref().map(|directory| json!(directory)),
+        flags: &[Flag::new("directory", "DIR", WORK, TEXT)],
         ..Field::PLAIN
     },
     Field {
@@ -85,6 +92,8 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["array", "string", "null"], "items": { "type": "string" } }),
         read: |it, document| set_volumes(it.optional(volumes), document),
         write: |document| volumes_to_json(&document.volumes),
+        flags: &[Flag::new("volume", "VOLUME", WORK, Input::Repeated(|text| Ok(json!(text))))
+            .note("SOURCE:TARGET or SOURCE:TARGET:ro; may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -103,6 +112,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["object", "array", "string", "null"] }),
         read: |it, document| document.environment = it.part(environment).unwrap_or_default(),
         write: |document| (!document.environment.is_empty()).then(|| json!(document.environment)),
+        flags: &[Flag::new("env", "KEY=VALUE", WORK, Input::Pairs(pair_of_text)).note("may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -117,28 +127,47 @@ pub const FIELDS: &[Field<Document>] = &[
     Field {
         name: "resources",
         expected: "an object of cpu, memory, gpu or any countable label",
-        description: "What it needs of its node, which nobody else gets meanwhile: `cpu` in processors, `memory` in bytes",
+        description: "What it needs of its node, which nobody else gets meanwhile: `cpu` in processors, `memory` in bytes or as `\"4GiB\"`, `gpu` and any other label of nodes that is a number, but for `node`",
         schema: || json!({ "type": ["object", "null"], "additionalProperties": of::<ResourceAmount>("") }),
-        read: |it, document| document.resources = it.part(resources).unwrap_or_default(),
-        write: |document| resources_to_json(&document.resources),
+        read: |it, document| document.resources = it.part(some_resources).unwrap_or_default(),
+        write: |document| {
+            let amounts = || document.resources.iter().map(|(name, amount)| (name.as_str(), *amount));
+            (!document.resources.is_empty()).then(|| resources::to_json(amounts()))
+        },
+        flags: &[
+            Flag::new("cpu", "N", WHERE, NUMBER)
+                .member("cpu")
+                .meaning("The processors that it needs, such as 2 or 0.5"),
+            Flag::new("memory", "SIZE", WHERE, Input::Text(|text| Ok(scalar(text))))
+                .member("memory")
+                .meaning("The memory that it needs, in bytes or such as 256MiB"),
+            Flag::new("gpu", "N", WHERE, NUMBER).member("gpu").meaning("How many GPUs it needs"),
+            Flag::new("resource", "NAME=N", WHERE, Input::Pairs(pair_of_scalar)).meaning(
+                "How much it needs of anything else that nodes have as a countable label; may be repeated",
+            ),
+        ],
         ..Field::PLAIN
     },
     Field {
         name: "nodes",
         expected: "a label selector such as \"zone=a,gpu\" or \"node=n1\"",
-        description: "The nodes on which it may run, by their labels; by default all",
+        description: "The nodes on which it may run, by their labels; by default all. Each node has the label `node` with its name. For a task with secrets or inputs a label that a node only claims does not count",
         schema: || optional::<Selector>(""),
         read: |it, document| document.nodes = it.optional(fields::parsed).unwrap_or_default(),
         write: |document| (!document.nodes.is_empty()).then(|| json!(document.nodes)),
+        flags: &[
+            Flag::new("nodes", "SELECTOR", WHERE, Input::Text(text_of::<Selector>)).note("e.g. 'zone=a,gpu'")
+        ],
         ..Field::PLAIN
     },
     Field {
         name: "policy",
         expected: "queue, random, least-pressure, estimated, two-choices, pack or spread",
         description: "How its node is chosen; by default `estimated`",
-        schema: || json!({ "enum": Policy::ALL.map(|policy| Value::from(policy.as_str())).into_iter().chain([Value::Null]).collect::<Vec<_>>() }),
+        schema: || words_or_null(policies()),
         read: |it, document| document.policy = it.word().unwrap_or_default(),
         write: |document| (document.policy != Policy::default()).then(|| json!(document.policy)),
+        flags: &[Flag::new("policy", "POLICY", WHERE, Input::Word(policies))],
         ..Field::PLAIN
     },
     Field {
@@ -151,6 +180,7 @@ pub const FIELDS: &[Field<Document>] = &[
             document.timeout = micros.and_then(|micros| Span::from_micros(micros).ok());
         },
         write: |document| document.timeout.map(|timeout| json!(timeout)),
+        flags: &[Flag::new("timeout", "SPAN", WHEN, SPAN)],
         ..Field::PLAIN
     },
     Field {
@@ -160,15 +190,17 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["integer", "object", "null"] }),
         read: |it, document| document.retries = it.part(retries).unwrap_or_default(),
         write: |document| retries_to_json(&document.retries),
+        flags: &[Flag::new("retries", "N", WHEN, NUMBER)],
         ..Field::PLAIN
     },
     Field {
         name: "onLoss",
         expected: "restart, fail or wait",
         description: "What becomes of it when its node is lost; by default it is restarted on another one",
-        schema: || json!({ "enum": ["restart", "fail", "wait", null] }),
+        schema: || words_or_null(losses()),
         read: |it, document| document.on_loss = it.word().unwrap_or_default(),
         write: |document| (document.on_loss != OnLoss::default()).then(|| json!(document.on_loss)),
+        flags: &[Flag::new("on-loss", "WORD", WHEN, Input::Word(losses))],
         ..Field::PLAIN
     },
     Field {
@@ -179,6 +211,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || optional::<Span>(""),
         read: |it, document| document.lease = it.optional(lease),
         write: |document| document.lease.map(|lease| json!(lease)),
+        flags: &[Flag::new("lease", "SPAN", WHEN, SPAN)],
         ..Field::PLAIN
     },
     Field {
@@ -190,6 +223,7 @@ pub const FIELDS: &[Field<Document>] = &[
             document.labels = it.part(|value| read_labels("labels", value, MAX_LABELS)).unwrap_or_default();
         },
         write: |document| (!document.labels.is_empty()).then(|| json!(document.labels)),
+        flags: &[Flag::new("label", "KEY=VALUE", WORK, Input::Pairs(pair_of_text)).note("may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -199,6 +233,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
         read: |it, document| document.user = it.optional(text),
         write: |document| document.user.as_ref().map(|user| json!(user)),
+        flags: &[Flag::new("user", "NAME", WORK, TEXT)],
         ..Field::PLAIN
     },
     Field {
@@ -208,6 +243,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_COUNT }),
         read: |it, document| document.count = it.optional(count),
         write: |document| document.count.map(|count| json!(count)),
+        flags: &[Flag::new("count", "N", WORK, NUMBER)],
         ..Field::PLAIN
     },
     Field {
@@ -223,6 +259,13 @@ pub const FIELDS: &[Field<Document>] = &[
         },
         read: |it, document| document.after = it.part(after).unwrap_or_default(),
         write: |document| after_to_json(&document.after),
+        flags: &[
+            Flag::new("after", "ID", WHEN, Input::Repeated(|id| Ok(json!(id)))).meaning(
+                "Run it after the success of this task, or of all tasks of this array; may be repeated",
+            ),
+            Flag::new("after-end", "ID", WHEN, Input::Repeated(|id| Ok(json!({ "id": id, "on": "end" }))))
+                .meaning("Run it after the end of this task or array, however that ends; may be repeated"),
+        ],
         ..Field::PLAIN
     },
     Field {
@@ -232,6 +275,7 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["string", "null"], "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }),
         read: |it, document| document.promise = it.optional(id),
         write: |document| document.promise.as_ref().map(|promise| json!(promise)),
+        flags: &[Flag::new("promise", "ID", WHERE, TEXT)],
         ..Field::PLAIN
     },
     Field {
@@ -247,6 +291,7 @@ pub const FIELDS: &[Field<Document>] = &[
         },
         read: |it, document| document.inputs = it.part(inputs).unwrap_or_default(),
         write: |document| inputs_to_json(&document.inputs),
+        flags: &[Flag::new("input", "FILE[:AS]", WORK, Input::Repeated(input_text)).note("may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -257,6 +302,8 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["array", "string", "null"], "maxItems": MAX_TASK_FILES, "items": { "type": "string" } }),
         read: |it, document| document.outputs = it.optional(outputs).unwrap_or_default(),
         write: |document| (!document.outputs.is_empty()).then(|| json!(document.outputs)),
+        flags: &[Flag::new("output", "PATH", WORK, Input::Repeated(|path| Ok(json!(path))))
+            .note("may be repeated")],
         ..Field::PLAIN
     },
     Field {
@@ -267,12 +314,33 @@ pub const FIELDS: &[Field<Document>] = &[
         schema: || json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u16::MAX }),
         read: |it, document| document.port = it.optional(port),
         write: |document| document.port.map(|port| json!(port)),
+        flags: &[Flag::new("port", "PORT", WORK, NUMBER)],
         ..Field::PLAIN
     },
 ];
 
-fn set_volumes(given: Option<Vec<Volume>>, document: &mut Document) {
+fn set_volumes(given: Option<Vec<Volume>>, document: &mut TaskDocument) {
     if let Some(volumes) = given {
         document.volumes = volumes;
     }
+}
+
+fn policies() -> Vec<String> {
+    Policy::ALL.map(|policy| policy.as_str().to_owned()).to_vec()
+}
+
+fn losses() -> Vec<String> {
+    OnLoss::ALL.map(|fate| fate.as_str().to_owned()).to_vec()
+}
+
+fn words_or_null(words: Vec<String>) -> Value {
+    json!({ "enum": words.into_iter().map(Value::from).chain([Value::Null]).collect::<Vec<_>>() })
+}
+
+/// An input as an option has it. A path that has a `:` itself is given in a file.
+fn input_text(text: &str) -> Result<Value, String> {
+    Ok(match text.split_once(':') {
+        Some((file, place)) => json!({ "file": file, "as": place }),
+        None => json!(text),
+    })
 }

@@ -1,10 +1,9 @@
-use estimand_capacity::Resource;
 use serde_json::json;
 
 use super::*;
 
-fn parse(document: &Value) -> Result<Document, Problem> {
-    Document::parse(document.to_string().as_bytes())
+fn parse(document: &Value) -> Result<TaskDocument, Problem> {
+    TaskDocument::parse(document.to_string().as_bytes())
 }
 
 #[track_caller]
@@ -14,8 +13,8 @@ fn refused(document: &Value, errors: &[&str]) {
     assert_eq!(said, errors);
 }
 
-fn amount(document: &Document, name: &str) -> u64 {
-    document.resources.get(&Resource::parse(name).unwrap())
+fn amount(document: &TaskDocument, name: &str) -> u64 {
+    document.resources.get(name).copied().unwrap_or(0)
 }
 
 #[test]
@@ -29,7 +28,7 @@ fn the_paper_s_table_is_accepted_as_it_stands() {
     assert_eq!(document.command.as_ref().unwrap().argv(), ["python", "train.py", "--epochs", "3"]);
     assert_eq!(document.environment["EPOCHS"], "3");
     assert_eq!((document.volumes[0].target.as_str(), document.volumes[0].read_only), ("/job/data", true));
-    assert_eq!((document.status, document.priority), (Some(State::Accepted), 3));
+    assert_eq!((document.status, document.priority), (Some(TaskState::Accepted), 3));
 }
 
 #[test]

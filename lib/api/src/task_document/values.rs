@@ -2,21 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimand_api::duration::Span;
-use estimand_api::fields::{self, Fields};
-use estimand_api::file::FilePath;
-use estimand_api::file_share::{ReadPath, ReadPathError};
-use estimand_api::json::kind_of;
-use estimand_api::problem::FieldError;
-use estimand_api::resources;
-use estimand_api::task::{LEASE_EXPECTED, LEASES};
-use estimand_api::task_files::{MAX_TASK_FILES, OutputPattern};
-use estimand_capacity::{Amounts, Resource};
 use serde_json::{Value, json};
 
-use super::{Input, Volume};
-use crate::core::dependency::{After, On};
-use crate::core::retries::Retries;
+use super::{After, Input, On, Retries, Volume};
+use crate::duration::Span;
+use crate::fields::{self, Fields};
+use crate::file::{FilePath, FilePathError};
+use crate::file_share::{ReadPath, ReadPathError};
+use crate::json::kind_of;
+use crate::problem::FieldError;
+use crate::resources;
+use crate::task::{LEASE_EXPECTED, LEASES};
+use crate::task_files::{MAX_TASK_FILES, OutputPattern};
 
 /// The width of the paper's columns.
 pub(super) const MAX_TEXT_BYTES: usize = 256;
@@ -172,19 +169,11 @@ pub(super) fn names(value: &Value) -> Result<BTreeSet<String>, String> {
     items.iter().map(|item| fields::string(item).map(str::to_owned)).collect()
 }
 
-/// Reads amounts of resources.
-pub(super) fn resources(value: &Value) -> Result<Amounts, Vec<FieldError>> {
-    let amounts = resources::read("resources", value)?;
-    let named = |(name, amount): (&String, &u64)| match Resource::parse(name) {
-        Ok(resource) => Ok((resource, *amount)),
-        Err(error) => Err(vec![FieldError::new("resources", error.to_string())]),
-    };
-    amounts.iter().map(named).collect()
-}
-
-pub(super) fn resources_to_json(amounts: &Amounts) -> Option<Value> {
-    let amounts: Vec<(&str, u64)> = amounts.iter().map(|(name, amount)| (name.as_str(), amount)).collect();
-    (!amounts.is_empty()).then(|| resources::to_json(amounts))
+/// Amounts of resources, without those of which nothing is asked for.
+pub(super) fn some_resources(value: &Value) -> Result<BTreeMap<String, u64>, Vec<FieldError>> {
+    let mut amounts = resources::read("resources", value)?;
+    amounts.retain(|_, amount| *amount > 0);
+    Ok(amounts)
 }
 
 pub(super) fn millis(value: &Value) -> Result<u64, String> {
@@ -335,7 +324,7 @@ fn file_path(value: &Value) -> Result<FilePath, String> {
     let text = fields::string(value)?;
     match text.ends_with('/') {
         true => Err("is a folder".to_owned()),
-        false => text.parse().map_err(|error: estimand_api::file::FilePathError| error.to_string()),
+        false => text.parse().map_err(|error: FilePathError| error.to_string()),
     }
 }
 
@@ -359,10 +348,9 @@ pub(super) fn inputs_to_json(inputs: &[Input]) -> Option<Value> {
 pub(super) fn outputs(value: &Value) -> Result<Vec<OutputPattern>, String> {
     let mut all: Vec<OutputPattern> = Vec::new();
     for item in some(value)? {
-        let pattern: OutputPattern =
-            fields::string(item)?.parse().map_err(|error: estimand_api::file::FilePathError| {
-                format!("has a path that is none: {error}")
-            })?;
+        let pattern: OutputPattern = fields::string(item)?
+            .parse()
+            .map_err(|error: FilePathError| format!("has a path that is none: {error}"))?;
         if !all.contains(&pattern) {
             all.push(pattern);
         }

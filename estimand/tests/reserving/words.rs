@@ -3,6 +3,7 @@
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::json;
 
+use crate::lines::Connection;
 use crate::plane::Plane;
 
 #[test]
@@ -58,6 +59,59 @@ fn a_request_while_no_node_is_heard_of_is_told_to_ask_again() {
     });
     let detail = problem.expect_problem(503)["detail"].clone();
     assert_eq!(detail, "no node takes promises now");
+}
+
+/// A wrong task is said when it is reserved, not when its time has come: nothing is promised, and no credits move.
+#[test]
+fn a_wrong_task_is_refused_before_money_moves() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "100");
+    let asked = json!({ "resources": { "cpu": 0.1 }, "duration": 60, "from": "10m", "value": 50, "user": "ada",
+        "task": { "commnd": "x", "retries": "often", "environment": ["A"], "count": 2 } });
+    let quoted = json!({ "dryRun": true });
+    let mut dry = asked.clone();
+    dry.as_object_mut().unwrap().extend(quoted.as_object().unwrap().clone());
+    let in_list = json!({ "resources": { "cpu": 0.1 }, "duration": 60, "task": asked["task"] });
+    let list = json!({ "allOrNone": [in_list], "value": 50, "user": "ada" });
+    let check = |problem: &serde_json::Value, place: &str| {
+        let errors = problem["errors"].as_array().unwrap_or_else(|| panic!("{problem}"));
+        let fields: Vec<&str> = errors.iter().map(|error| error["field"].as_str().unwrap()).collect();
+        let expected = ["count", "environment", "retries", "command", "commnd"];
+        assert_eq!(fields, expected.map(|field| format!("{place}task.{field}")), "{problem}");
+        assert_eq!(errors[4]["expected"], "`command`?", "{problem}");
+    };
+    check(&plane.reserve(&asked).expect_problem(400), "");
+    check(&plane.reserve(&dry).expect_problem(400), "");
+    check(
+        &plane.http.send_json("POST", "/api/reservations/lists", &list).expect_problem(400),
+        "allOrNone[0].",
+    );
+
+    let mut connection = Connection::of_operator(&plane);
+    for (line, place) in [
+        (json!({ "reserve": asked, "key": "k" }), ""),
+        (json!({ "quote": asked }), ""),
+        (json!({ "reserveList": list, "key": "l" }), "allOrNone[0]."),
+    ] {
+        connection.say(&line);
+        let answer = connection.hear();
+        assert_eq!(answer["status"], 400, "{answer}");
+        check(&answer["body"], place);
+    }
+
+    let wanted = ["reserve", "--cpu", "0.1", "--for", "1m", "--value", "5", "--user", "ada", "--", "echo 'x"];
+    let ran = plane.cli(&wanted).output().unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.code() == Some(2) && error.contains("task.command: "), "{:?}: {error}", ran.status);
+
+    let promises = plane.http.get("/api/capacity/promises").expect_status(200).json();
+    assert_eq!(promises["promises"], json!([]), "{promises}");
+    let reservations = plane.http.get("/api/reservations").expect_status(200).json();
+    assert_eq!(reservations["reservations"], json!([]), "{reservations}");
+    let journal = plane.http.get("/api/credits/journal").expect_status(200).json();
+    assert_eq!(journal["entries"].as_array().unwrap().len(), 1, "only the grant: {journal}");
+    plane.check_money();
 }
 
 #[test]

@@ -111,7 +111,7 @@ mod document_text {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Document>, D::Error> {
         let map = Map::<String, Value>::deserialize(deserializer)?;
-        Document::from_map(map, 0).map(Arc::new).map_err(|problem| D::Error::custom(problem.detail))
+        Document::of_store(map).map(Arc::new).map_err(|problem| D::Error::custom(problem.detail))
     }
 }
 

@@ -9,7 +9,6 @@ use estimand_ordering::Question;
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 use estimand_web::Scope;
-use serde_json::{Map, Value, json};
 
 use super::{ANSWER_WITHIN, look_up};
 use crate::ledger;
@@ -109,7 +108,8 @@ impl Tidier {
     }
 
     async fn submit(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
-        let Some(document) = task(reservation) else { return Ok(()) };
+        let Some(task) = &reservation.document.task else { return Ok(()) };
+        let document = task.on_promise(&reservation.promise_id(), reservation.width(), &reservation.account);
         let submitted = within(ANSWER_WITHIN, client.submit_task(&document, &reservation.task_key())).await;
         let task = match submitted {
             Ok((task, _)) => TaskStanding::Submitted(task.id),
@@ -134,19 +134,6 @@ impl Tidier {
 fn is_settled(tasks: Option<PromiseTasks>, is_long_past: bool) -> bool {
     let Some(PromiseTasks { open, silent, over, .. }) = tasks else { return true };
     open == 0 && over > 0 || is_long_past && silent == 0
-}
-
-/// The document of the task that runs on a reservation.
-fn task(reservation: &Reservation) -> Option<Map<String, Value>> {
-    let mut document = reservation.document.task.clone()?;
-    document.insert("promise".to_owned(), json!(reservation.promise_id()));
-    if reservation.width() > 1 {
-        document.insert("count".to_owned(), json!(reservation.width()));
-    }
-    if document.get("user").is_none_or(Value::is_null) {
-        document.insert("user".to_owned(), json!(reservation.account));
-    }
-    Some(document)
 }
 
 #[cfg(test)]

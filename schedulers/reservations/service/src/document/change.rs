@@ -50,6 +50,7 @@ impl Document {
             ));
         }
         let mut map = self.to_map();
+        map.remove("task");
         for (one, other) in [("duration", "work"), ("work", "duration")] {
             if change.get(one).is_some_and(|value| !value.is_null()) {
                 map.remove(other);
@@ -61,6 +62,6 @@ impl Document {
             map.remove("from");
         }
         map.extend(change.iter().map(|(name, value)| (name.clone(), value.clone())));
-        Document::from_map(map, now)
+        Ok(Document::from_map(map, now)?.with_task(self.task.clone()))
     }
 }

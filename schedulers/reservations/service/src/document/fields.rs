@@ -11,11 +11,12 @@ use estimand_api::json::kind_of;
 use estimand_api::problem::FieldError;
 use estimand_api::promise::MAX_WIDTH;
 use estimand_api::resources::{self, ResourceAmount};
-use estimand_api::schema::of;
+use estimand_api::schema::{of, optional};
+use estimand_api::task_document::TaskDocument;
 use estimand_reservations::{MAX_WORKERS_OPEN, Money};
 use serde_json::{Value, json};
 
-use super::Document;
+use super::{Document, ReservedTask};
 use crate::celery;
 
 const MAX_TEXT_BYTES: usize = 255;
@@ -127,9 +128,12 @@ pub const FIELDS: &[Field<Document>] = &[
         name: "task",
         expected: "the document of a task, as `POST /api/tasks` takes it, without `resources`, `promise` and `count`",
         description: "What is run on it. With a width it is an array of so many tasks",
-        schema: || json!({ "type": ["object", "null"] }),
-        read: |it, document| document.task = it.optional(task),
-        write: |document| document.task.clone().map(Value::Object),
+        schema: || optional::<TaskDocument>(""),
+        read: |it, document| {
+            let place = it.place();
+            document.task = it.part(|value| ReservedTask::read(&place, value));
+        },
+        write: |document| document.task.as_ref().map(|task| Value::Object(task.to_map())),
         ..Field::PLAIN
     },
     Field {
@@ -221,14 +225,6 @@ fn instant(value: &Value, now: i64) -> Result<u64, String> {
     let at = parse_rfc3339(text).or_else(from_now).filter(|at| WRITABLE.contains(at));
     let at = at.ok_or("is neither an instant nor a duration from now")?;
     u64::try_from(at.div_euclid(SECOND)).map_err(|_| "is before 1970".to_owned())
-}
-
-fn task(value: &Value) -> Result<serde_json::Map<String, Value>, String> {
-    let Value::Object(map) = value else { return Err(format!("is {}, not an object", kind_of(value))) };
-    match ["resources", "promise", "count"].iter().find(|field| map.contains_key(**field)) {
-        Some(field) => Err(format!("has `{field}`, which the reservation says")),
-        None => Ok(map.clone()),
-    }
 }
 
 fn written(at: u64) -> Value {

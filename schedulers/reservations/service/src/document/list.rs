@@ -6,6 +6,7 @@ use estimand_api::fields::{self, Fields};
 use estimand_api::json::{kind_of, parse_object};
 use estimand_api::problem::Problem;
 use estimand_api::resources::ResourceAmount;
+use estimand_api::task_document::TaskDocument;
 use estimand_reservations::{MAX_LIST, Money};
 use serde_json::{Map, Value, json};
 
@@ -28,7 +29,7 @@ pub struct ReservationList {
 #[derive(Debug)]
 pub enum ListDocument {}
 
-estimand_api::described!(ListDocument, [ResourceAmount, Span], described());
+estimand_api::described!(ListDocument, [ResourceAmount, Span, TaskDocument], described());
 
 fn described() -> Value {
     let mut item = declaration::properties(FIELDS);

@@ -8,8 +8,10 @@ use estimand_api::declaration;
 use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
 use estimand_api::json::parse_object;
+use estimand_api::names::UserName;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::{PLACES, ResourceAmount};
+use estimand_api::task_document::TaskDocument;
 use estimand_reservations::Money;
 use estimand_web::Scope;
 use serde_json::{Map, Value, json};
@@ -19,7 +21,7 @@ use crate::celery::{self, CeleryStart};
 mod change;
 mod fields;
 mod list;
-mod secrets;
+mod task;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -27,6 +29,7 @@ mod tests;
 pub use change::ReservationChange;
 pub use fields::{FIELDS, credits, user};
 pub use list::{ListDocument, ReservationList};
+pub use task::ReservedTask;
 
 /// The bytes of a reservation beside those of the texts in its document.
 const FIXED_BYTES: u64 = 1024;
@@ -52,7 +55,7 @@ pub struct Document {
     pub by: Option<u64>,
     pub value: Option<Money>,
     pub user: Option<String>,
-    pub task: Option<Map<String, Value>>,
+    pub task: Option<ReservedTask>,
     /// In place of a task.
     pub celery: Option<Arc<CeleryStart>>,
     pub dry_run: bool,
@@ -66,7 +69,7 @@ pub struct Document {
 #[derive(Debug)]
 pub enum ReservationDocument {}
 
-estimand_api::described!(ReservationDocument, [ResourceAmount, Span], described());
+estimand_api::described!(ReservationDocument, [ResourceAmount, Span, TaskDocument], described());
 
 fn described() -> Value {
     json!({
@@ -122,9 +125,36 @@ impl Document {
         if document.task.is_some() && document.celery.is_some() {
             fields.error("celery", "stands beside `task`: it has one or the other");
         }
+        if let (Some(user), Some(ReservedTask::Document(task))) = (&document.user, &document.task)
+            && task.user.is_none()
+            && task.has_files()
+            && !UserName::is_valid(user)
+        {
+            fields.error("user", format!("is no name of a user who has files: {}", UserName::EXPECTED));
+        }
         document.now = 0;
-        document.bytes = FIXED_BYTES + document.free_texts().map(|text| text.len() as u64).sum::<u64>();
+        document.bytes = document.weight();
         (document, fields.end())
+    }
+
+    /// A document out of the store. It was right when it was stored, but its task may not be: versions before this one did not read
+    /// it.
+    pub fn of_store(mut map: Map<String, Value>) -> Result<Document, Problem> {
+        let task = match map.remove("task") {
+            Some(Value::Object(task)) => Some(ReservedTask::of_store(task)),
+            _ => None,
+        };
+        Ok(Document::from_map(map, 0)?.with_task(task))
+    }
+
+    /// The document with this task.
+    fn with_task(self, task: Option<ReservedTask>) -> Document {
+        let document = Document { task, ..self };
+        Document { bytes: document.weight(), ..document }
+    }
+
+    fn weight(&self) -> u64 {
+        FIXED_BYTES + self.free_texts().map(|text| text.len() as u64).sum::<u64>()
     }
 
     /// Makes it the caller's own, if that is a user, and says so if it names another one, also in its task. The service submits the
@@ -139,20 +169,17 @@ impl Document {
                 error.expected("`task`, or an operator who reserves it with `user`"),
             ));
         }
-        let (Some(_), Some(task)) = (scope.user(), &self.task) else { return Ok(()) };
-        if task.get("after").is_some_and(|after| !after.is_null()) {
+        let (Some(_), Some(ReservedTask::Document(task))) = (scope.user(), &self.task) else { return Ok(()) };
+        if !task.after.is_empty() {
             let error = FieldError::new(format!("{prefix}task.after"), "is for operators to give");
             return Err(forbidden_field(error.expected("nothing: it runs in the time that is reserved")));
         }
-        if let Some(Value::String(user)) = task.get("user") {
-            scope.claim(&format!("{prefix}task.user"), &mut Some(user.clone()))?;
-        }
-        Ok(())
+        scope.claim(&format!("{prefix}task.user"), &mut task.user.clone())
     }
 
     /// The parts of it whose length is up to whoever asks.
     fn free_texts(&self) -> impl Iterator<Item = String> {
-        let task = self.task.as_ref().and_then(|task| serde_json::to_string(task).ok());
+        let task = self.task.as_ref().and_then(|task| serde_json::to_string(&task.to_map()).ok());
         let celery = self.celery.as_ref().map(|celery| celery::write(celery).to_string());
         let resources = self.resources.keys().cloned().collect();
         [task, celery, Some(resources)].into_iter().flatten()
@@ -177,8 +204,8 @@ impl Document {
     /// The same for readers: the values of its task's secrets are left out.
     pub fn shown(&self) -> Map<String, Value> {
         let mut map = self.to_map();
-        if let Some(Value::Object(task)) = map.get_mut("task") {
-            secrets::hide(task);
+        if let Some(task) = &self.task {
+            map.insert("task".to_owned(), Value::Object(task.shown()));
         }
         map
     }

@@ -64,7 +64,18 @@ fn everything_that_is_wrong_is_said() {
         (json!({ "by": "soon" }), "by: is neither an instant nor a duration"),
         (json!({ "by": "1969-01-01T00:00:00Z" }), "by: is before 1970"),
         (json!({ "user": "(held)" }), "user: begins with `(`"),
-        (json!({ "task": { "command": "x", "count": 3 } }), "task: has `count`"),
+        (json!({ "task": "x" }), "task: is a string, not an object; expected the document of a task"),
+        (json!({ "task": { "command": "x", "count": 3 } }), "task.count: is given by the reservation"),
+        (json!({ "task": {} }), "task.command: or `image` is missing"),
+        (
+            json!({ "task": { "image": "x", "commnd": "x", "retries": { "count": -1 } } }),
+            "task.retries.count: is not a whole number of at least 0, given -1; expected 0 to 1000; \
+             task.commnd: is not a known field, given \"x\"; expected `command`?",
+        ),
+        (
+            json!({ "task": { "command": "x", "outputs": ["y"] }, "user": "Kim/.." }),
+            "user: is no name of a user who has files",
+        ),
         (json!({ "celery": "app.train" }), "celery: is a string, not an object"),
         (json!({ "celery": { "args": 1 } }), "celery.task: is missing"),
         (json!({ "celery": { "task": "t", "args": {} } }), "celery.args: is an object, not an array"),
@@ -154,4 +165,38 @@ fn a_list_says_all_that_is_wrong_with_each_of_its_requests() {
     assert!(read(&json!({ "allOrNone": many })).unwrap_err().contains("allOrNone: has 10000"));
     assert!(read(&json!({ "allOrNone": [] })).unwrap_err().contains("an array of 1 to 256 requests"));
     assert!(read(&json!({ "value": 3 })).unwrap_err().contains("allOrNone: is missing"));
+}
+
+#[test]
+fn no_form_of_an_environment_shows_a_secret() {
+    for environment in [
+        json!({ "KEY": "hush", "A": "1" }),
+        json!(["KEY=hush", "A=1"]),
+        json!("KEY=hush\nA=1"),
+        json!(" KEY =hush\nA=1"),
+    ] {
+        let document = parse(&json!({ "resources": { "cpu": 1 }, "duration": 5,
+            "task": { "command": "x", "environment": environment, "secrets": ["KEY"] } }))
+        .unwrap();
+        let text = json!(document.shown()).to_string();
+        assert!(!text.contains("hush") && text.contains('1'), "{text}");
+        assert!(json!(document.to_map()).to_string().contains("hush"));
+    }
+}
+
+#[test]
+fn a_stored_task_that_is_wrong_stays_as_it_was_stored() {
+    let stored = |task: &Value| {
+        let body = json!({ "resources": { "cpu": 1 }, "duration": 5, "task": task });
+        Document::of_store(body.as_object().unwrap().clone()).unwrap()
+    };
+    let wrong = json!({ "commnd": "x", "environment": { "KEY": "hush" } });
+    let document = stored(&wrong);
+    assert_eq!(document.to_map()["task"], wrong);
+    assert_eq!(document.shown()["task"], json!({ "commnd": "x" }));
+    let longer = json!({ "duration": 9 });
+    let changed = document.changed(longer.as_object().unwrap(), NOON).unwrap();
+    assert_eq!(changed.to_map()["task"], wrong);
+    let right = stored(&json!({ "command": "x", "volume": "/a:/b" }));
+    assert_eq!(right.to_map()["task"], json!({ "command": "x", "volumes": ["/a:/b"] }));
 }

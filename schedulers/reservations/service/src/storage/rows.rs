@@ -97,7 +97,7 @@ pub fn table(stored: StoredReservations, highest: u64) -> Table {
 fn reservation(row: &ReservationRow) -> Option<Reservation> {
     let read = || {
         let map = parse_object(row.document.as_bytes()).map_err(|problem| problem.detail)?;
-        let document = Document::from_map(map, 0).map_err(|problem| problem.detail)?;
+        let document = Document::of_store(map).map_err(|problem| problem.detail)?;
         let progress = serde_json::from_str(&row.progress).map_err(|error| error.to_string())?;
         Ok::<_, String>((document, progress))
     };

@@ -3,13 +3,12 @@
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use estimand_api::json::parse_object;
+use estimand_api::json::member_of;
 use estimand_api::names::NodeName;
 use estimand_api::node::NodeState;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_web::{Body, Failure, path_node};
-use serde_json::{Map, Value};
 
 use crate::Manager;
 use crate::leadership::LeadershipState;
@@ -41,7 +40,7 @@ pub async fn put(
     manager: ThinData<Manager>,
 ) -> Result<HttpResponse, Failure> {
     let node = path_node(&req)?;
-    let tasks = body.parse(|body| list_of(parse_object(body)?)).await?;
+    let tasks = body.parse(list_of).await?;
     let leadership = manager.leadership()?;
     leadership.answer(|state| tell(state, &node, tasks))??;
     Ok(HttpResponse::Ok().json(NodesTold { epoch: leadership.term().epoch(), nodes: vec![node] }))
@@ -75,10 +74,10 @@ fn tell(state: &mut LeadershipState, node: &NodeName, tasks: Bytes) -> Result<()
     Ok(())
 }
 
-/// The list as it goes to the agent: only that it is one is looked at.
-fn list_of(mut body: Map<String, Value>) -> Result<Bytes, Problem> {
-    match body.remove("tasks") {
-        Some(tasks @ Value::Array(_)) => Ok(Bytes::from(tasks.to_string())),
+/// The list as it goes to the agent, to the letter: only that it is one is looked at.
+fn list_of(body: &[u8]) -> Result<Bytes, Problem> {
+    match member_of(body, "tasks")? {
+        Some(tasks) if tasks.starts_with('[') => Ok(Bytes::from(tasks)),
         Some(_) => Err(Problem::invalid_field(FieldError::new("tasks", "is not an array"))),
         None => Err(Problem::invalid_field(FieldError::new("tasks", "is missing"))),
     }

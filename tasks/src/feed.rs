@@ -11,6 +11,7 @@ use estimand_api::task_event::{DELETED, TaskEvent};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::bells::{Bell, Bells};
 use crate::change::Change;
 use crate::core::state::{State, Transition};
 use crate::storage::rows::instant;
@@ -84,6 +85,11 @@ impl Feed {
         self.read(|recent| recent.newest)
     }
 
+    /// The newest revision, if no event up to it is one of the bell's task that its follower has not heard of.
+    pub fn newest_if_quiet(&self, bell: &Bell) -> Option<u64> {
+        self.read(|recent| bell.is_quiet().then_some(recent.newest))
+    }
+
     pub fn base(&self) -> u64 {
         self.read(|recent| recent.base)
     }
@@ -137,27 +143,30 @@ impl Feed {
         self.read(|recent| removal(recent.base, recent.newest + more, recent.counted))
     }
 
-    /// Shows the events of changes that are stored; false if there are none.
-    pub fn publish(&self, changes: &[Change]) -> bool {
+    /// Shows the events of changes that are stored, and rings the bells of their tasks; false if there are no events.
+    pub fn publish(&self, changes: &[Change], bells: &Bells) -> bool {
         let events = events_of(changes, self.newest());
-        let (count, removed_to) = (events.len(), self.removal(events.len() as u64));
-        self.append(events, removed_to);
+        let count = events.len();
+        let removed_to = self.removal(count as u64);
+        self.append(events, removed_to, || bells.ring(changes));
         if let Some((_, revision)) = cursor_of(changes) {
             self.count_on(revision);
         }
         count > 0
     }
 
-    /// Shows events that are stored, of which those up to `removed_to` are not any more.
-    fn append(&self, events: Vec<TaskEvent>, removed_to: Option<u64>) {
+    /// Shows events that are stored, of which those up to `removed_to` are not any more. `ring` is called before anybody
+    /// sees them, so that a bell that is quiet has missed none.
+    fn append(&self, events: Vec<TaskEvent>, removed_to: Option<u64>, ring: impl FnOnce()) {
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        ring();
         recent.base = removed_to.unwrap_or(recent.base);
         let Some(last) = events.last() else { return };
-        recent.newest = last.revision;
+        let newest = last.revision;
+        recent.newest = newest;
         recent.events.extend(events.into_iter().map(Arc::new));
         let over = recent.events.len().saturating_sub(IN_MEMORY);
         recent.events.drain(..over);
-        let newest = recent.newest;
         drop(recent);
         self.newest.send_replace(newest);
     }
@@ -284,11 +293,11 @@ mod tests {
         assert_eq!(feed.since(10, 9), Since::Stored);
         let gone = Since::Gone { base: 10, newest: 20 };
         assert_eq!((feed.since(9, 9), feed.since(21, 9)), (Since::Gone { base: 10, newest: 20 }, gone));
-        feed.append(vec![event(21), event(22)], None);
+        feed.append(vec![event(21), event(22)], None, || {});
         assert_eq!(revisions(feed.since(20, 9)), [21, 22]);
         assert_eq!(revisions(feed.since(21, 9)), [22]);
         assert_eq!(revisions(feed.since(20, 1)), [21]);
-        feed.append((23..23 + IN_MEMORY as u64).map(event).collect(), Some(15));
+        feed.append((23..23 + IN_MEMORY as u64).map(event).collect(), Some(15), || {});
         assert_eq!(feed.since(14, 9), Since::Gone { base: 15, newest: 22 + IN_MEMORY as u64 });
         assert_eq!(feed.since(21, 9), Since::Stored);
         assert_eq!(revisions(feed.since(22, 1)), [23]);

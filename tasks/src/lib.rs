@@ -12,6 +12,7 @@ pub use estimand_placement as core;
 
 mod arriving;
 mod background;
+mod bells;
 mod change;
 mod feed;
 mod holdings;
@@ -130,7 +131,7 @@ impl TaskService {
     /// Waits until something changes, or the server is to stop.
     async fn rung(&self, bell: &mut watch::Receiver<u64>) {
         tokio::select! {
-            _ = bell.changed() => {}
+            _ = bell.changed() => self.shared().figures.wakes.increment(),
             () = self.0.stop.requested() => {}
         }
     }
@@ -222,7 +223,7 @@ impl ServedPart for TaskService {
     fn write_figures(&self, text: &mut String) {
         let shared = self.shared();
         let mut out = Exposition::new(text);
-        shared.table(|table| shared.figures.write(&mut out, table, &shared.feed));
+        shared.table(|table| shared.figures.write(&mut out, table, &shared.feed, &shared.bells));
         metrics::write_tunnels(&mut out, &shared.tunnels);
         if shared.publishes {
             shared.published.write(&mut out, shared.feed.newest());

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use estimand_runtime::metrics::{Counter, Exposition, Gauge, Kind};
 
+use crate::bells::Bells;
 use crate::change::Change;
 use crate::core::state::State;
 use crate::feed::Feed;
@@ -16,6 +17,8 @@ use crate::tunnels::Tunnels;
 pub struct Figures {
     lines: Counter,
     placed: Counter,
+    /// How often a request that waits was woken.
+    pub wakes: Counter,
     /// By the word for the ending.
     ended: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -38,7 +41,7 @@ impl Figures {
         }
     }
 
-    pub fn write(&self, out: &mut Exposition<'_>, table: &TaskTable, feed: &Feed) {
+    pub fn write(&self, out: &mut Exposition<'_>, table: &TaskTable, feed: &Feed, bells: &Bells) {
         let mut by_state: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         table.all().for_each(|task| *by_state.entry(task.state()).or_default() += 1);
         let name = "estimand_tasks";
@@ -60,6 +63,10 @@ impl Figures {
         out.single(name, Kind::Gauge, help, feed.newest() as f64);
         let (name, help) = ("estimand_task_watchers", "Connections that watch tasks.");
         out.single(name, Kind::Gauge, help, feed.watching() as f64);
+        let help = "Requests that follow one task: its log, its end or its events.";
+        out.single("estimand_task_followers", Kind::Gauge, help, bells.followers() as f64);
+        let help = "How often a change woke a request that waited for one.";
+        out.single("estimand_task_wakes_total", Kind::Counter, help, self.wakes.get() as f64);
     }
 }
 

@@ -15,6 +15,7 @@ use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
 use tokio::sync::watch;
 
 use crate::arriving::Arriving;
+use crate::bells::{Bell, Bells};
 use crate::change::{self, Change, Rejection};
 use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
@@ -68,8 +69,10 @@ pub struct Shared {
     pub removing: Rounds,
     pub open_lines: OpenLogs,
     pub arriving: Arriving,
-    /// Rung after each change, for the requests that wait for one.
-    pub bell: watch::Sender<u64>,
+    /// The bells of tasks that are followed.
+    pub bells: Arc<Bells>,
+    /// Rung when promises or the nodes under them have changed, and when everything is loaded.
+    pub ledger_bell: watch::Sender<u64>,
     pub figures: Figures,
     pub feed: Feed,
     /// The connections to ports of tasks.
@@ -112,7 +115,8 @@ impl Shared {
             removing: Rounds::new(),
             open_lines,
             arriving: Arriving::default(),
-            bell: watch::Sender::new(0),
+            bells: Arc::default(),
+            ledger_bell: watch::Sender::new(0),
             figures: Figures::default(),
             feed: Feed::new(),
             publishes,
@@ -145,13 +149,31 @@ impl Shared {
     /// Waits until the tasks are loaded.
     pub async fn loading(&self) {
         // The sender lives as long as this.
-        let _ = self.bell.subscribe().wait_for(|_| self.is_loaded()).await;
+        let _ = self.ledger_bell.subscribe().wait_for(|_| self.is_loaded()).await;
     }
 
     /// The task or array of this id, if the caller sees it.
     pub fn find(&self, scope: &Scope, id: &str) -> Result<Named, Problem> {
         let found = self.loaded(|table| scope.find(table, id))?;
-        found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
+        found.ok_or_else(|| unknown(id))
+    }
+
+    /// The task or array of this id, with its bell: a change that is not seen in it rings.
+    pub fn follow(&self, scope: &Scope, id: &str) -> Result<(Named, Bell), Problem> {
+        let found = self.loaded(|table| {
+            let named = scope.find(table, id)?;
+            let bell = self.bells.listen(named.number());
+            Some((named, bell))
+        })?;
+        found.ok_or_else(|| unknown(id))
+    }
+
+    /// The bell of the task of this id; without an id, or as long as there is no such task, that of all tasks.
+    pub fn listen(&self, id: Option<&str>) -> Bell {
+        self.table(|table| match id.and_then(|id| table.named(id)) {
+            Some(task) => self.bells.listen(task.number),
+            None => Bell::of_all(self.feed.listen()),
+        })
     }
 
     pub fn array(&self, scope: &Scope, id: &str) -> Result<Arc<Array>, Problem> {
@@ -162,13 +184,7 @@ impl Shared {
     }
 
     pub fn task(&self, scope: &Scope, id: &str) -> Result<Arc<Task>, Problem> {
-        match self.find(scope, id)? {
-            Named::Task(task) => Ok(task),
-            Named::Array(_) => Err(Problem::conflict(format!(
-                "`{id}` is an array: each of its tasks is one, such as `{}`",
-                array_member(id, 0)
-            ))),
-        }
+        self.find(scope, id)?.task()
     }
 
     /// Shows the unfinished lines of attempts that run on a node for which the caller speaks.
@@ -181,9 +197,9 @@ impl Shared {
             });
             if let Some(number) = number {
                 self.open_lines.replace(number, attempt, lines);
+                self.bells.ring_one(number);
             }
         }
-        self.bell.send_modify(|rung| *rung += 1);
     }
 
     /// Shows tasks that were loaded.
@@ -194,7 +210,8 @@ impl Shared {
         // The promises have no nodes yet.
         self.reading.ask();
         self.removing.ask();
-        self.bell.send_modify(|rung| *rung += 1);
+        self.bells.ring_all();
+        self.ledger_bell.send_modify(|rung| *rung += 1);
     }
 
     /// Shows changes that are stored, as another table has them already.
@@ -218,17 +235,17 @@ impl Shared {
             }
         }
         changes.iter().for_each(|change| self.figures.count(change));
-        if self.feed.publish(changes) {
+        if self.feed.publish(changes, &self.bells) {
             self.publishing.ask();
         }
         if changes.iter().any(|change| change.promises.revision > 0) {
             self.poke();
+            self.ledger_bell.send_modify(|rung| *rung += 1);
         }
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);
             self.poke();
         }
-        self.bell.send_modify(|rung| *rung += 1);
     }
 
     pub fn silences(&self) -> MutexGuard<'_, Silences> {
@@ -259,4 +276,8 @@ impl Shared {
     pub fn look_again(&self, tasks: Vec<TaskNumber>) {
         self.changed().tasks.extend(tasks);
     }
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::not_found(Rejection::Unknown(id.to_owned()).to_string())
 }

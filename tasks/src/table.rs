@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use estimand_api::problem::Problem;
 use estimand_api::promise::PromiseEnd;
-use estimand_api::task_document::TaskDocument;
+use estimand_api::task_document::{TaskDocument, array_member};
 
 use crate::change::Change;
 use crate::core::Millis;
@@ -66,6 +67,25 @@ impl Named {
         match self {
             Named::Task(task) => &task.id,
             Named::Array(array) => &array.id,
+        }
+    }
+
+    pub fn number(&self) -> TaskNumber {
+        match self {
+            Named::Task(task) => task.number,
+            Named::Array(array) => array.number,
+        }
+    }
+
+    /// The task that it is; an array is none.
+    pub fn task(self) -> Result<Arc<Task>, Problem> {
+        match self {
+            Named::Task(task) => Ok(task),
+            Named::Array(array) => Err(Problem::conflict(format!(
+                "`{}` is an array: each of its tasks is one, such as `{}`",
+                array.id,
+                array_member(&array.id, 0)
+            ))),
         }
     }
 

@@ -12,6 +12,7 @@ use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_document::{Input, TaskDocument};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
 use estimand_capacity::Ledger;
+use estimand_store::TaskLogRow;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Millis;
@@ -85,33 +86,13 @@ pub struct LogEnd {
     pub full_at: Option<u64>,
 }
 
-/// A line to be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogRow {
-    pub line: u64,
-    pub attempt: u32,
-    pub at: i64,
-    pub stream: &'static str,
-    pub text: String,
-    /// The bytes with their end of line, where they are other than the text and an end of line.
-    pub written: Option<Vec<u8>>,
-    pub partial: bool,
-    pub dropped: u64,
-}
-
-impl LogRow {
-    /// The size of its text and bytes.
-    pub fn size(&self) -> usize {
-        self.text.len() + self.written.as_ref().map_or(0, Vec::len)
-    }
-}
-
 /// A task after a change, and what belongs to that change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
     pub after: Task,
     pub transitions: Vec<Transition>,
-    pub lines: Vec<LogRow>,
+    /// Lines of its log to be stored.
+    pub lines: Vec<Arc<TaskLogRow>>,
     /// The outputs of the attempt that has just ended, which are kept.
     pub outputs: Option<TaskOutputs>,
     /// It was just submitted.

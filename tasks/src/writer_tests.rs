@@ -1,13 +1,15 @@
 use std::collections::BTreeSet;
 
 use estimand_api::task_document::TaskDocument;
+use estimand_api::task_log::{TaskLogLine, TaskStream};
+use estimand_store::TaskLogRow;
 
 use super::*;
 use crate::change::numbers;
 use crate::core::dependency::{Awaited, On};
 use crate::core::queue::TaskNumber;
 use crate::core::state::{Actor, Event, Progress};
-use crate::task::{Array, Edit, LogEnd, LogRow, Task};
+use crate::task::{Array, Edit, LogEnd, Task};
 
 fn task(number: u64, id: &str) -> Task {
     Task {
@@ -55,9 +57,10 @@ fn cancelled(task: &Task) -> Edit {
     edit
 }
 
-fn line(number: u64, text: &str, dropped: u64) -> LogRow {
+fn line(number: u64, text: &str, dropped: u64) -> Arc<TaskLogRow> {
     let text = text.to_owned();
-    LogRow { line: number, attempt: 1, at: 0, stream: "STDOUT", text, written: None, partial: false, dropped }
+    let line = TaskLogLine { at: 0, stream: TaskStream::Stdout, text, bytes: None, partial: false, dropped };
+    Arc::new(rows::log_row(TaskNumber(2), number, 1, line))
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! with the tasks in one transaction. A long log is removed in pieces, each in a transaction, so that no other writer waits
 //! for more than one of them.
 
+use std::sync::Arc;
+
 use diesel::prelude::*;
 
 use crate::backend::{Backend, on};
@@ -12,6 +14,7 @@ use crate::{Connection, Error};
 /// The lines that are removed at once.
 pub const LOG_PIECE: u64 = 1_000;
 
+/// A line, from the news that brings it to the reader who asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
 pub struct TaskLogRow {
     pub task: i64,
@@ -44,7 +47,7 @@ pub struct TaskLogRange {
 /// The changes of logs in one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskLogGroup {
-    pub lines: Vec<TaskLogRow>,
+    pub lines: Vec<Arc<TaskLogRow>>,
     /// The tasks whose logs are removed whole,
     pub removed: Vec<i64>,
     /// those whose logs are to be removed in pieces,
@@ -157,6 +160,11 @@ fn remove_piece(backend: &mut Backend, task: i64) -> QueryResult<()> {
 }
 
 impl TaskLogRow {
+    /// The size of its text and bytes.
+    pub fn size(&self) -> usize {
+        self.content.len() + self.written.as_ref().map_or(0, Vec::len)
+    }
+
     fn values(&self) -> [Value<'_>; 9] {
         [
             Value::Int(self.task),

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::Place;
 use estimand_store::{
     Connection, Error, GoneTaskRow, ImageGroup, ImageRow, LOG_PIECE, StoredFeed, StoredImages, TaskArrayRow,
@@ -76,7 +78,7 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         arrays: vec![array(7), array(9)],
         events: vec![event(1, 0), event(1, 1), event(2, 0)],
         logs: TaskLogGroup {
-            lines: [lines.clone(), vec![line(2, 0, "STDOUT")]].concat(),
+            lines: lines.iter().cloned().chain([line(2, 0, "STDOUT")]).map(Arc::new).collect(),
             ..TaskLogGroup::default()
         },
         highest: 3,
@@ -111,7 +113,7 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         deleted_arrays: vec![7],
         gone: vec![gone.clone()],
         logs: TaskLogGroup {
-            lines: vec![TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") }],
+            lines: vec![Arc::new(TaskLogRow { dropped: 3, ..line(1, 299, "STDOUT") })],
             removed: vec![2],
             ..TaskLogGroup::default()
         },
@@ -144,7 +146,7 @@ fn a_long_log_is_removed_in_pieces(place: &Place) {
     let commit = |connection: &mut Connection, logs| {
         connection.commit_tasks(&claim, &TaskGroup { logs, ..TaskGroup::default() }).unwrap();
     };
-    let lines = lines.into_iter().flatten().collect();
+    let lines = lines.into_iter().flatten().map(Arc::new).collect();
     commit(&mut connection, TaskLogGroup { lines, ..TaskLogGroup::default() });
     let left = |connection: &mut Connection, task| {
         let all = TaskLogRange { task, before: i64::MAX, ..TaskLogRange::default() };

@@ -73,11 +73,10 @@ pub async fn events(
     service.shared().loaded(|_| ())?;
     let after = whole("after", query.get("after"), feed.base(), u64::MAX)?;
     let end = Instant::now() + Duration::from_millis(wait);
-    let mut bell = feed.listen();
     let mut page = TaskEventPage { next: after, ..TaskEventPage::default() };
     let mut looked_at = 0;
     loop {
-        bell.mark_unchanged();
+        let mut bell = service.shared().listen(selection.task_id());
         page.revision = feed.newest();
         let (events, next) = service.events(page.next, CHUNK).await?;
         looked_at += events.len();
@@ -95,7 +94,12 @@ pub async fn events(
             continue;
         }
         let is_enough = !page.events.is_empty() || looked_at >= MAX_LOOKED_AT || service.is_stopping();
-        if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+        if is_enough || timeout_at(end, service.rung(&mut bell.receiver)).await.is_err() {
+            // Later events rang for others.
+            if let (false, Some(newest)) = (is_enough, feed.newest_if_quiet(&bell)) {
+                page.next = newest;
+                page.revision = newest;
+            }
             return Ok(answer(&page));
         }
     }

@@ -155,10 +155,9 @@ async fn follow(
     Wait { limit, open, end }: Wait,
 ) -> Result<HttpResponse, Failure> {
     let shared = service.shared();
-    let mut bell = shared.bell.subscribe();
     loop {
-        bell.mark_unchanged();
-        let task = shared.task(scope, id)?;
+        let (named, mut bell) = shared.follow(scope, id)?;
+        let task = named.task()?;
         let part = log::next_lines(service, &task, &asked, limit).await?;
         let page = page(service, &task, &asked, part);
         // With more to look through, the caller decides whether to go on.
@@ -166,7 +165,10 @@ async fn follow(
             || page.over
             || page.next < task.log.next
             || open.is_some_and(|known| Some(known) != page.open_revision);
-        if is_answer || service.is_stopping() || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+        if is_answer
+            || service.is_stopping()
+            || timeout_at(end, service.rung(&mut bell.receiver)).await.is_err()
+        {
             return Ok(HttpResponse::Ok().json(page));
         }
         asked.from = page.next;

@@ -92,7 +92,7 @@ pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Resul
     let after = whole("after", query.get("after"), 0, u64::MAX)?;
     let may_have_gaps = query.flag("gaps")?;
     let (shared, end) = (service.shared(), Instant::now() + Duration::from_millis(wait));
-    let mut bell = shared.bell.subscribe();
+    let mut bell = shared.ledger_bell.subscribe();
     loop {
         bell.mark_unchanged();
         let now = shared.clock.now_micros();

@@ -132,15 +132,16 @@ pub async fn get(
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     let (id, end) = (segment(&req, "id"), Instant::now() + Duration::from_millis(wait));
     let (shared, scope) = (service.shared(), Scope::of(&caller));
-    let mut bell = shared.bell.subscribe();
     let named = loop {
-        bell.mark_unchanged();
-        let named = shared.find(&scope, id)?;
+        let (named, mut bell) = shared.follow(&scope, id)?;
         let is_over = match &named {
             Named::Task(task) => task.state().is_final(),
             Named::Array(array) => shared.loaded(|table| table.open_of_array(array.number) == 0)?,
         };
-        if is_over || service.is_stopping() || timeout_at(end, service.rung(&mut bell)).await.is_err() {
+        if is_over
+            || service.is_stopping()
+            || timeout_at(end, service.rung(&mut bell.receiver)).await.is_err()
+        {
             break named;
         }
     };

@@ -45,6 +45,14 @@ impl Selection {
         })
     }
 
+    /// The id of the one task that is asked for.
+    pub fn task_id(&self) -> Option<&str> {
+        match &self.id {
+            Some(IdPattern::Is(id)) => Some(id),
+            Some(IdPattern::Begins(_)) | None => None,
+        }
+    }
+
     pub fn has(&self, event: &TaskEvent) -> bool {
         self.scope.has_user(event.user.as_deref())
             && self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))

@@ -15,7 +15,6 @@ use estimand_web::{
 use futures_util::stream::unfold;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use super::selection::Selection;
@@ -78,13 +77,11 @@ pub async fn watch(
     let Some(seat) = feed.seat() else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
     };
-    let bell = feed.listen();
     let service = service.0.clone();
     let start = resumed.is_none().then_some(newest);
     let watcher = Watcher {
         service,
         _seat: seat,
-        bell,
         selection,
         seen,
         start,
@@ -101,7 +98,6 @@ pub async fn watch(
 struct Watcher {
     service: TaskService,
     _seat: OwnedSemaphorePermit,
-    bell: Receiver<u64>,
     selection: Selection,
     /// All events up to this revision were looked at.
     seen: u64,
@@ -123,7 +119,7 @@ impl Watcher {
             if self.over || self.service.is_stopping() {
                 return None;
             }
-            self.bell.mark_unchanged();
+            let mut bell = self.service.shared().listen(self.selection.task_id());
             let newest = self.service.shared().feed.newest();
             if self.seen != newest {
                 match self.take().await {
@@ -138,8 +134,11 @@ impl Watcher {
                 }
             }
             let due = self.sent + KEEP_ALIVE;
-            if tokio::time::timeout_at(due, self.service.rung(&mut self.bell)).await.is_err() {
+            if tokio::time::timeout_at(due, self.service.rung(&mut bell.receiver)).await.is_err() {
                 self.sent = Instant::now();
+                // Later events rang for others.
+                let quiet_until = self.service.shared().feed.newest_if_quiet(&bell);
+                self.seen = quiet_until.unwrap_or(self.seen);
                 // One that chooses few events hears how far it is, so that it need not begin far behind.
                 return Some(match self.told < self.seen {
                     true => self.word("settled", self.seen),

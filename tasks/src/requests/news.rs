@@ -7,12 +7,14 @@ use estimand_api::task::{TaskReport, TaskStage};
 use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine};
 use estimand_runtime::single_writer::{Decision, Request};
+use estimand_store::TaskLogRow;
 
 use super::edits::Edits;
 use super::log_room::LogRoom;
 use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
-use crate::task::{Edit, LogRow, Task};
+use crate::storage::rows;
+use crate::task::{Edit, Task};
 use crate::writer::TasksState;
 
 /// How much of one task's log is kept,
@@ -99,52 +101,52 @@ fn append(edit: &mut Edit, log: TaskLog, mut takes: impl FnMut(u64) -> bool) {
 }
 
 fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine, takes: &mut impl FnMut(u64) -> bool) {
-    let Task { log, progress, .. } = &mut edit.after;
-    let row = row(line, progress.attempt, given);
+    let Task { number, log, progress, .. } = &mut edit.after;
+    let row = rows::log_row(*number, line, progress.attempt, readable(given));
     let cost = (row.size() as u64).max(LEAST_LINE);
     let full_at = match log.full_at {
         None if log.bytes + cost > MAX_LOG_BYTES || !takes(cost) => *log.full_at.insert(line),
         None => {
             log.bytes += cost;
-            edit.lines.push(row);
+            edit.lines.push(Arc::new(row));
             return;
         }
         Some(full_at) => full_at,
     };
     // One row says how many lines are dropped from there on.
-    let dropped = line - full_at + 1;
-    let text = String::new();
-    let written = Some(Vec::new());
-    edit.lines.retain(|row| row.line != full_at);
-    edit.lines.push(LogRow { line: full_at, text, written, partial: false, dropped, ..row });
-}
-
-/// A line as it is stored.
-fn row(line: u64, attempt: u32, given: TaskLogLine) -> LogRow {
-    let TaskLogLine { at, stream, text, bytes, partial, dropped } = given;
-    // An empty one behind a gap would be taken for a mark of the gap alone.
-    let is_told_by_text = !text.contains('\0') && (dropped == 0 || !text.is_empty());
-    let written = match bytes {
-        Some(LogBytes(bytes)) => Some(bytes),
-        None if is_told_by_text => None,
-        None if partial => Some(text.clone().into_bytes()),
-        None => Some([text.as_bytes(), b"\n"].concat()),
+    let mark = TaskLogRow {
+        line_number: rows::column(full_at),
+        content: String::new(),
+        written: Some(Vec::new()),
+        continues: false,
+        dropped: rows::column(line - full_at + 1),
+        ..row
     };
-    let written = written.map(|mut bytes| {
-        bytes.truncate(MAX_LINE_BYTES);
-        bytes
-    });
-    LogRow { line, attempt, at, stream: stream.as_str(), text: readable(text), written, partial, dropped }
+    edit.lines.retain(|row| row.line_number != mark.line_number);
+    edit.lines.push(Arc::new(mark));
 }
 
-/// A text that every database takes: no NUL, and no longer than a line may be.
-fn readable(text: String) -> String {
-    let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+/// A line that every database takes: no NUL in its text, and no longer than a line may be. Its bytes are there where the
+/// text does not tell them.
+fn readable(mut line: TaskLogLine) -> TaskLogLine {
+    let TaskLogLine { text, bytes, partial, dropped, .. } = &mut line;
+    // An empty line behind a gap would be taken for a mark of the gap alone.
+    let is_told_by_text = !text.contains('\0') && (*dropped == 0 || !text.is_empty());
+    if bytes.is_none() && !is_told_by_text {
+        let end = if *partial { "" } else { "\n" };
+        *bytes = Some(LogBytes(format!("{text}{end}").into_bytes()));
+    }
+    if let Some(LogBytes(bytes)) = bytes {
+        bytes.truncate(MAX_LINE_BYTES);
+    }
+    if text.contains('\0') {
+        *text = text.replace('\0', "\u{fffd}");
+    }
     if text.len() > MAX_LINE_BYTES {
         let end = (0..=MAX_LINE_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);
     }
-    text
+    line
 }
 
 #[cfg(test)]
@@ -195,7 +197,8 @@ mod tests {
         append(&mut edit, log(0, &["a", "b"]), |_| true);
         append(&mut edit, log(0, &["a", "b", "c\0"]), |_| true);
         append(&mut edit, log(2, &["c"]), |_| true);
-        let kept: Vec<(u64, &str)> = edit.lines.iter().map(|row| (row.line, row.text.as_str())).collect();
+        let kept: Vec<(i64, &str)> =
+            edit.lines.iter().map(|row| (row.line_number, row.content.as_str())).collect();
         assert_eq!(kept, [(10, "a"), (11, "b"), (12, "c\u{fffd}")]);
         assert_eq!((edit.after.log.next, edit.after.log.bytes), (13, 3 * LEAST_LINE));
         assert_eq!(edit.lines[2].written.as_deref(), Some(&b"c\0\n"[..]));
@@ -207,7 +210,8 @@ mod tests {
         edit.after.log.bytes = MAX_LOG_BYTES - LEAST_LINE;
         append(&mut edit, log(0, &["a", "bc", "d"]), |_| true);
         append(&mut edit, log(3, &["e"]), |_| true);
-        let kept: Vec<_> = edit.lines.iter().map(|row| (row.line, row.text.as_str(), row.dropped)).collect();
+        let kept: Vec<_> =
+            edit.lines.iter().map(|row| (row.line_number, row.content.as_str(), row.dropped)).collect();
         assert_eq!(kept, [(10, "a", 0), (11, "", 3)]);
         assert_eq!(edit.after.log.next, 14);
     }
@@ -240,7 +244,9 @@ mod tests {
 
     #[test]
     fn a_line_is_no_longer_than_it_may_be() {
-        let text = readable("ä".repeat(MAX_LINE_BYTES));
+        let mut edit = edit();
+        append(&mut edit, log(0, &[&"ä".repeat(MAX_LINE_BYTES)]), |_| true);
+        let text = &edit.lines[0].content;
         assert!(text.len() <= MAX_LINE_BYTES && text.ends_with('ä'));
     }
 }

@@ -9,7 +9,7 @@ use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
 use estimand_api::task_document::TaskDocument;
 use estimand_api::task_event::TaskEvent;
-use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskStream};
+use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskLogLine, TaskStream};
 use estimand_api::task_record::TaskTransition;
 use estimand_store::{
     GoneTaskRow, LOG_PIECE, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup,
@@ -24,7 +24,7 @@ use crate::core::queue::TaskNumber;
 use crate::core::state::Transition;
 use crate::storage::FeedExtent;
 use crate::storage::images::{GivenImages, image};
-use crate::task::{Array, Edit, LogRow, Task};
+use crate::task::{Array, Edit, Task};
 
 /// The rows of changes, as they are after all of them.
 pub fn group(changes: &[Change]) -> TaskGroup {
@@ -43,7 +43,7 @@ pub fn group(changes: &[Change]) -> TaskGroup {
             group.events.extend(event_rows(edit));
             let number = column(edit.after.number.0);
             outputs.extend(edit.outputs.as_ref().map(|outputs| (number, text(outputs))));
-            lines.extend(edit.lines.iter().map(|line| ((number, line.line), log_row(number, line))));
+            lines.extend(edit.lines.iter().map(|line| ((number, line.line_number), Arc::clone(line))));
         }
         for task in &change.deleted {
             group.deleted.push(column(task.number.0));
@@ -104,20 +104,6 @@ fn row(task: &Task) -> TaskRow {
         submitted_at: task.submitted_at,
         submitted_by: estimand_store::actor(&task.submitted_by),
         ended_at: task.ended_at,
-    }
-}
-
-fn log_row(task: i64, line: &LogRow) -> TaskLogRow {
-    TaskLogRow {
-        task,
-        line_number: column(line.line),
-        attempt: i64::from(line.attempt),
-        at: line.at,
-        stream: line.stream.to_owned(),
-        content: line.text.clone(),
-        continues: line.partial,
-        dropped: column(line.dropped),
-        written: line.written.clone(),
     }
 }
 
@@ -221,6 +207,22 @@ pub fn transition(row: &TaskEventRow) -> Option<TaskTransition> {
         cause: json!(stored.cause),
         actor: json!(stored.actor),
     })
+}
+
+/// A line of a task's log, as its agent reports it.
+pub fn log_row(task: TaskNumber, number: u64, attempt: u32, line: TaskLogLine) -> TaskLogRow {
+    let TaskLogLine { at, stream, text, bytes, partial, dropped } = line;
+    TaskLogRow {
+        task: column(task.0),
+        line_number: column(number),
+        attempt: i64::from(attempt),
+        at,
+        stream: stream.as_str().to_owned(),
+        content: text,
+        continues: partial,
+        dropped: column(dropped),
+        written: bytes.map(|LogBytes(bytes)| bytes),
+    }
 }
 
 /// A line of a log, as it is shown.

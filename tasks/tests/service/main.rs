@@ -5,6 +5,7 @@
 mod arrays;
 mod dependencies;
 mod feed;
+mod followers;
 mod images;
 mod logs;
 mod losses;

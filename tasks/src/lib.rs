@@ -14,6 +14,7 @@ mod arriving;
 mod background;
 mod bells;
 mod change;
+mod engines;
 mod feed;
 mod holdings;
 mod http;
@@ -49,15 +50,19 @@ use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
 
+use engines::agents::orders::OrderBook;
+use engines::agents::{files, news, tunnels as tunnel_orders};
 use http::{
-    capacity, changes, events, files, images as published, logs, news, promises, read, timeline,
-    tunnels as tunneling, watch as watching, web,
+    capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
+    watch as watching, web,
 };
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
 use writer::TasksState;
 
+pub use engines::agents::Agents;
+pub use engines::{Engine, EngineError, EngineReply, PlacedAttempt};
 pub use shared::{FilePeer, Peers};
 
 /// Called once, with the reason, when the service cannot go on and its process should end.
@@ -91,6 +96,8 @@ struct Inner {
     reads: Arc<Worker>,
     stop: Stop,
     published_images_only: bool,
+    /// The tunnels that agents are to make.
+    tunnel_orders: Arc<OrderBook>,
 }
 
 impl TaskService {
@@ -98,13 +105,21 @@ impl TaskService {
     pub fn start(options: TaskServiceOptions, tasks: &Tasks, readiness: &Readiness) -> Self {
         let TaskServiceOptions { store, clock, stop, on_fatal, publish, published_images_only, lease, users } =
             options;
+        let tunnel_orders = OrderBook::new(clock.now_micros());
         let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
         let state = TasksState::new(Arc::clone(&shared), users, Storage::new(store.clone()));
         let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
         let reads = Arc::new(Worker::start(store, "tasks-reads"));
         background::start(&shared, &writer, &reads, tasks);
-        let service = TaskService(Arc::new(Inner { shared, writer, reads, stop, published_images_only }));
+        let service = TaskService(Arc::new(Inner {
+            shared,
+            writer,
+            reads,
+            stop,
+            published_images_only,
+            tunnel_orders,
+        }));
         if let Some(url) = publish {
             publishing::start(&service, &url, tasks);
         }
@@ -191,9 +206,9 @@ impl ServedPart for TaskService {
         Routes::new("tasks")
             .add(Role::Node, news::news, news::__path_news)
             .add(Role::Node, files::files, files::__path_files)
-            .add(Role::Node, tunneling::orders, tunneling::__path_orders)
-            .add(Role::Node, tunneling::make, tunneling::__path_make)
-            .add(Role::Node, tunneling::refuse, tunneling::__path_refuse)
+            .add(Role::Node, tunnel_orders::orders, tunnel_orders::__path_orders)
+            .add(Role::Node, tunnel_orders::make, tunnel_orders::__path_make)
+            .add(Role::Node, tunnel_orders::refuse, tunnel_orders::__path_refuse)
             .add(Role::User, read::list, read::__path_list)
             .add(Role::User, changes::submit, changes::__path_submit)
             .add(Role::User, logs::logs, logs::__path_logs)

@@ -19,6 +19,7 @@ use crate::bells::{Bell, Bells};
 use crate::change::{self, Change, Rejection};
 use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
+use crate::engines::Engine;
 use crate::feed::Feed;
 use crate::metrics::{Figures, PublisherFigures};
 use crate::open_lines::OpenLogs;
@@ -29,10 +30,10 @@ use crate::table::{Named, TaskTable};
 use crate::task::{Array, Edit, Task};
 use crate::tunnels::Tunnels;
 
-/// The services that the task service speaks to.
-#[derive(Debug, Clone)]
+/// The engine that runs the tasks, and the services that the task service speaks to.
+#[derive(Clone)]
 pub struct Peers {
-    pub manager: Client,
+    pub engine: Arc<dyn Engine>,
     pub data_service: Client,
     /// None: tasks have no files.
     pub files: Option<FilePeer>,
@@ -96,11 +97,10 @@ pub struct Changed {
 
 impl Shared {
     pub fn new(clock: Arc<dyn Clock>, lease: Duration, publishes: bool, readiness: &Readiness) -> Self {
-        let tunnels = Tunnels::new(clock.now_micros());
         let open_lines = OpenLogs::new(clock.now_micros());
         Shared {
             clock,
-            tunnels,
+            tunnels: Arc::default(),
             table: RwLock::default(),
             changed: Mutex::default(),
             peers: watch::Sender::new(None),
@@ -144,6 +144,20 @@ impl Shared {
 
     pub fn is_loaded(&self) -> bool {
         self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub fn known_peers(&self) -> Result<Arc<Peers>, Problem> {
+        let peers = self.peers.borrow().clone();
+        peers.ok_or_else(|| Problem::unavailable("the other services are not known yet", 1))
+    }
+
+    /// The file service, if this one knows any.
+    pub fn file_peer(&self) -> Result<FilePeer, Problem> {
+        self.known_peers()?.files.clone().ok_or_else(|| {
+            Problem::conflict(
+                "tasks have no files here: the task service knows no file service (`--file-service`)",
+            )
+        })
     }
 
     /// Waits until the tasks are loaded.

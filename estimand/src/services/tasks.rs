@@ -121,8 +121,9 @@ impl ServiceHandle for TasksHandle {
             let address = is_apart.then(|| peers.file_server.unwrap_or(service));
             anyhow::Ok(FilePeer { client, address })
         });
+        let manager = any_manager(&peers.managers, introduction)?;
         self.service.set_peers(Peers {
-            manager: any_manager(&peers.managers, introduction)?,
+            engine: Arc::new(self.service.agents(manager)),
             data_service: introduction.client(&peers.data_service, "the data service")?,
             files: files.transpose()?,
         });

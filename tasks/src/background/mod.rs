@@ -1,4 +1,4 @@
-//! The background loops: reading the nodes and their pressure, planning, telling managers what belongs on each node, and
+//! The background loops: reading the nodes and their pressure, planning, assigning to each node what belongs there, and
 //! removing the logs of deleted tasks.
 
 mod log_remover;
@@ -30,15 +30,13 @@ const PLAN_EVERY: Duration = Duration::from_secs(5);
 const TELL_EVERY: Duration = Duration::from_secs(2);
 const READ_EVERY: Duration = Duration::from_secs(1);
 const REMOVE_EVERY: Duration = Duration::from_secs(60);
-/// How long another service may take for an answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Worker>, tasks: &Tasks) {
     let work = |name, activity, every| Loop { name, activity, every, pauses: PAUSES };
     let to = writer.clone();
     let planner = move |all| PlannerLoop::new(all, to.clone());
     work("tasks-planner", "planning", PLAN_EVERY).spawn(tasks, shared, |all| &all.planning, planner);
-    let teller = work("tasks-teller", "telling the manager", TELL_EVERY);
+    let teller = work("tasks-teller", "assigning tasks to nodes", TELL_EVERY);
     teller.spawn(tasks, shared, |all| &all.telling, Teller::new);
     let to = writer.clone();
     let reader = move |all| NodeReader::new(all, to.clone());

@@ -1,49 +1,59 @@
-//! Reads the nodes from the manager every second, and tells tasks of silent nodes how it stands with them.
+//! Reads the nodes of the engine every second, and tells tasks of silent nodes how it stands with them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use estimand_api::node::Node;
-use estimand_client::{PeerError, within};
+use estimand_client::PeerError;
 use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
 
-use super::{ANSWER_WITHIN, peers};
+use super::peers;
 use crate::core::nodes::offers;
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
+use crate::engines::EngineError;
 use crate::requests::{Attempt, NodeOffers, NodeStandings};
 use crate::shared::{Peers, Shared};
 use crate::silences::{self, Look, Station};
 use crate::table::TaskTable;
 use crate::writer::TasksState;
 
-/// A service that starts is ready without the nodes after so long: what needs none of them goes on while the manager is away.
+/// A service that starts is ready without the nodes after so long: what needs none of them goes on while the engine is away.
 const WAITED_FOR: Duration = Duration::from_secs(3);
 
 pub struct NodeReader {
     shared: Arc<Shared>,
     writer: Writer<TasksState>,
     began: Instant,
-    /// The epoch of the manager's leadership, as it was asked for in the last round.
-    leadership: Option<u64>,
+    /// The epoch of the engine, as it was asked for in the last round.
+    epoch: Option<u64>,
+}
+
+/// Why a round was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Writer(#[from] PeerError),
 }
 
 impl NodeReader {
     pub fn new(shared: Arc<Shared>, writer: Writer<TasksState>) -> Self {
-        NodeReader { shared, writer, began: Instant::now(), leadership: None }
+        NodeReader { shared, writer, began: Instant::now(), epoch: None }
     }
 
     /// Notes which nodes with tasks are silent, and for how long.
     async fn look(&mut self, peers: &Peers, nodes: &[Node], asked: Instant, answered: (Instant, i64)) {
         let stations = self.shared.table(stations);
         let after = if silences::is_any_silent(nodes, &stations) {
-            within(ANSWER_WITHIN, peers.manager.nodes_told()).await.ok().map(|told| told.epoch)
+            peers.engine.assigned().await.ok().map(|told| told.epoch)
         } else {
             None
         };
-        let before = std::mem::replace(&mut self.leadership, after);
+        let before = std::mem::replace(&mut self.epoch, after);
         let (answered, answered_us) = answered;
         self.shared.silences().take(&Look { nodes, asked, answered, answered_us, before, after }, stations);
     }
@@ -72,13 +82,13 @@ impl NodeReader {
     }
 
     /// Says why a service that starts is not ready, as long as it waits for the nodes.
-    fn miss_the_nodes(&self, error: &PeerError) {
+    fn miss_the_nodes(&self, error: &EngineError) {
         if self.shared.nodes.load().is_some() {
             return;
         }
         match self.began.elapsed() < WAITED_FOR {
             true => {
-                let why = format!("the manager does not give the nodes: {error}");
+                let why = format!("the nodes are not known: {error}");
                 self.shared.nodes_ready.not_ready(why);
             }
             false => self.shared.wait_for_no_nodes(),
@@ -87,12 +97,12 @@ impl NodeReader {
 }
 
 impl Work for NodeReader {
-    type Error = PeerError;
+    type Error = RoundError;
 
-    async fn round(&mut self) -> Result<Next, PeerError> {
+    async fn round(&mut self) -> Result<Next, RoundError> {
         let peers = peers(&self.shared).await;
         let asked = Instant::now();
-        let nodes = within(ANSWER_WITHIN, peers.manager.nodes()).await;
+        let nodes = peers.engine.nodes().await;
         let nodes = Arc::new(nodes.inspect_err(|error| self.miss_the_nodes(error))?);
         let answered = (Instant::now(), self.shared.clock.now_micros());
         let before = self.shared.nodes.load_full();

@@ -1,9 +1,9 @@
-//! Tells the manager what belongs on each node, after it was stored.
+//! Assigns to each node what belongs there, after it was stored.
 //!
-//! A manager keeps that while it leads, and in memory: when another leadership begins, every node is told again, also one
-//! that has no tasks, since its agent goes on as before until it is told. A node is told whenever what it was told last
-//! is not what belongs there. The manager forgets what it was told of a node that is lost, which is told when it is back. Tasks that
-//! another agent of the node has are not told to this one: they may run there still.
+//! An engine keeps that for as long as its epoch lasts: when another one begins, every node is told again, also one that has no
+//! tasks, since it goes on as before until it is told. A node is told whenever what it was told last is not what belongs there.
+//! The engine forgets what it was told of a node that is lost, which is told when it is back. Tasks that another agent of the node has
+//! are not told to this one: they may run there still.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use std::time::Duration;
 use estimand_api::names::NodeName;
 use estimand_api::node::NodeState;
 use estimand_api::task::{NodeTasks, NodesTold};
-use estimand_client::{PeerError, within};
 use estimand_runtime::{Next, Work};
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::{ANSWER_WITHIN, peers};
+use super::peers;
+use crate::engines::EngineError;
 use crate::shared::Shared;
 use crate::silences::is_of_agent;
 use crate::task::millis;
 
 /// How many nodes are told at once.
 const AT_ONCE: usize = 16;
-/// How often the leadership is asked for.
+/// How often the epoch is asked for.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Teller {
     shared: Arc<Shared>,
-    /// The leadership that was told.
+    /// The epoch of the engine that was told.
     epoch: u64,
     /// The generation of each node's tasks that it was told.
     told: HashMap<NodeName, u64>,
@@ -41,8 +41,8 @@ impl Teller {
         Teller { shared, epoch: 0, told: HashMap::new(), asked_at: None }
     }
 
-    /// Everything that was told to another leadership is told to this one.
-    fn lead_by(&mut self, epoch: u64) {
+    /// Everything that was told in another epoch is told in this one.
+    fn begin(&mut self, epoch: u64) {
         if self.epoch != epoch {
             self.epoch = epoch;
             self.told.clear();
@@ -74,24 +74,24 @@ impl Teller {
 }
 
 impl Work for Teller {
-    type Error = PeerError;
+    type Error = EngineError;
 
-    async fn round(&mut self) -> Result<Next, PeerError> {
+    async fn round(&mut self) -> Result<Next, EngineError> {
         let peers = peers(&self.shared).await;
         // An empty list out of ignorance would end everything that runs.
         if !self.shared.is_loaded() {
             return Ok(Next::Period);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
-            let NodesTold { epoch, nodes } = within(ANSWER_WITHIN, peers.manager.nodes_told()).await?;
+            let NodesTold { epoch, nodes } = peers.engine.assigned().await?;
             self.asked_at = Some(Instant::now());
-            self.lead_by(epoch);
+            self.begin(epoch);
             let known: BTreeSet<NodeName> = nodes.into_iter().collect();
             self.told.retain(|node, _| known.contains(node));
         }
         let telling = self.news().into_iter().map(|(node, generation, tasks)| {
-            let manager = peers.manager.clone();
-            async move { (within(ANSWER_WITHIN, manager.tell_tasks(&node, &tasks)).await, node, generation) }
+            let engine = &peers.engine;
+            async move { (engine.assign(&node, &tasks).await, node, generation) }
         });
         let answers: Vec<_> = stream::iter(telling).buffer_unordered(AT_ONCE).collect().await;
         let mut failed = None;
@@ -99,15 +99,14 @@ impl Work for Teller {
             match answer {
                 Ok(NodesTold { epoch, .. }) => {
                     if epoch > self.epoch {
-                        self.lead_by(epoch);
+                        self.begin(epoch);
                         self.shared.telling.ask();
                     }
                     if epoch == self.epoch {
                         self.told.insert(node, generation);
                     }
                 }
-                // It was removed, or is lost; the next look at the nodes shows it.
-                Err(PeerError::Client(error)) if matches!(error.status(), Some(404 | 409)) => {}
+                Err(EngineError::NoNode) => {}
                 Err(error) => failed = Some(error),
             }
         }

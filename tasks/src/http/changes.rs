@@ -12,7 +12,7 @@ use estimand_api::task_record::TaskRecord;
 use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, segment};
 
-use super::{files, views};
+use super::views;
 use crate::TaskService;
 use crate::requests::{Cancel, Delete, Submission};
 use crate::scope::Scope;
@@ -52,7 +52,7 @@ pub async fn submit(
     let mut document = body.parse(TaskDocument::parse).await?;
     scope.claim(&mut document)?;
     if document.has_files() {
-        files::check(service.shared())?;
+        service.shared().file_peer()?;
     }
     let (by, published_only) = (caller.to_string(), service.published_only());
     let seen_by = scope.clone();

@@ -3,10 +3,8 @@
 pub mod capacity;
 pub mod changes;
 pub mod events;
-pub mod files;
 pub mod images;
 pub mod logs;
-pub mod news;
 pub mod problems;
 pub mod promises;
 pub mod read;

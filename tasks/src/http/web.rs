@@ -88,7 +88,7 @@ pub async fn web(
 ) -> Result<HttpResponse, Failure> {
     let id = segment(&req, "id").to_owned();
     let task = service.shared().task(&Scope::of(&caller), &id)?;
-    let Tunnel { half, permit } = service.shared().tunnels.open(&task, caller.as_user()).await?;
+    let Tunnel { half, permit } = service.tunnel(&task, &caller).await?;
     let mut sender = connect(&service, half, permit).await.map_err(|error| bad_gateway(&id, &error))?;
     let upgrades = is_upgrade(&req);
     let (sent, body) = match upgrades {

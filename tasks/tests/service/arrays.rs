@@ -4,6 +4,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, World, node, refused, sqlite, texts, with};
 
+on_each_engine!(
+    an_array_is_one_submission_of_many_tasks,
+    an_array_is_there_after_a_crash_and_goes_with_its_last_task,
+    a_large_array_is_stored_at_once_and_a_larger_one_refused,
+    submissions_that_arrive_together_are_all_taken,
+);
+
 fn sweep(count: u32) -> Value {
     with(&json!({ "id": "sweep", "count": count, "environment": { "A": "1" }, "resources": { "cpu": 1 } }))
 }
@@ -12,7 +19,6 @@ fn states(running: &Running, id: &str) -> Value {
     running.task(id)["states"].clone()
 }
 
-#[test]
 fn an_array_is_one_submission_of_many_tasks() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -72,7 +78,6 @@ fn an_array_is_one_submission_of_many_tasks() {
     running.stop();
 }
 
-#[test]
 fn an_array_is_there_after_a_crash_and_goes_with_its_last_task() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);
@@ -99,7 +104,6 @@ fn an_array_is_there_after_a_crash_and_goes_with_its_last_task() {
     running.stop();
 }
 
-#[test]
 fn a_large_array_is_stored_at_once_and_a_larger_one_refused() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);
@@ -111,7 +115,6 @@ fn a_large_array_is_stored_at_once_and_a_larger_one_refused() {
     running.stop();
 }
 
-#[test]
 fn submissions_that_arrive_together_are_all_taken() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);

@@ -4,6 +4,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, World, node, refused, sqlite, with};
 
+on_each_engine!(
+    a_task_runs_after_those_that_it_names,
+    what_can_never_run_ends_at_once_along_the_chain,
+    after_an_array_is_after_all_of_it,
+    nothing_comes_after_itself_or_what_is_not_there,
+);
+
 fn after(id: &str, others: &Value) -> Value {
     with(&json!({ "id": id, "after": others }))
 }
@@ -18,7 +25,6 @@ fn is_cancelled_by(running: &Running, id: &str, by: &str) {
     assert!(task["endedAt"].is_string());
 }
 
-#[test]
 fn a_task_runs_after_those_that_it_names() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 8, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -51,7 +57,6 @@ fn a_task_runs_after_those_that_it_names() {
     running.stop();
 }
 
-#[test]
 fn what_can_never_run_ends_at_once_along_the_chain() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 8, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -78,7 +83,6 @@ fn what_can_never_run_ends_at_once_along_the_chain() {
     running.stop();
 }
 
-#[test]
 fn after_an_array_is_after_all_of_it() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 8, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -108,7 +112,6 @@ fn after_an_array_is_after_all_of_it() {
     running.stop();
 }
 
-#[test]
 fn nothing_comes_after_itself_or_what_is_not_there() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);

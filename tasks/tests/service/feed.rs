@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Running, World, node, refused, simple, sqlite, with};
 
+on_each_engine!(
+    everything_that_happens_has_a_revision_also_after_a_crash,
+    a_watch_goes_on_where_it_broke_off,
+    an_event_that_comes_later_is_waited_for,
+);
+
 /// All events after a revision, by pages of two.
 fn read_on(running: &Running, query: &str, mut after: Value) -> Vec<Value> {
     let mut all = Vec::new();
@@ -57,7 +63,6 @@ fn delete(running: &Running, id: &str) {
     running.serving.http.request("DELETE", &format!("/api/tasks/{id}"), &[], b"").expect_status(204);
 }
 
-#[test]
 fn everything_that_happens_has_a_revision_also_after_a_crash() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -106,7 +111,6 @@ fn everything_that_happens_has_a_revision_also_after_a_crash() {
     running.stop();
 }
 
-#[test]
 fn a_watch_goes_on_where_it_broke_off() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -138,7 +142,6 @@ fn a_watch_goes_on_where_it_broke_off() {
     while watch.try_next(PATIENCE).unwrap().is_some() {}
 }
 
-#[test]
 fn an_event_that_comes_later_is_waited_for() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);

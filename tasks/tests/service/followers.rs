@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Running, World, node, simple, sqlite, with};
 
+on_each_engine!(
+    a_thousand_followers_of_a_quiet_task_sleep_while_another_changes,
+    a_watch_by_task_begins_before_it_and_outlives_it,
+    a_follower_of_an_array_hears_that_all_of_it_is_over,
+);
+
 const FOLLOWERS: usize = 1_000;
 
 /// A connection with a request that is not answered yet.
@@ -29,7 +35,6 @@ fn wait_for_figure(running: &Running, name: &str, expected: usize) {
 }
 
 /// Counted, not timed.
-#[test]
 fn a_thousand_followers_of_a_quiet_task_sleep_while_another_changes() {
     // A connection has two ends here.
     estimand_runtime::open_files::raise_open_files();
@@ -59,7 +64,7 @@ fn a_thousand_followers_of_a_quiet_task_sleep_while_another_changes() {
         running.writes(&busy, 1, line, &[("STDOUT", "busy")]);
         let open = json!({ "at": line, "stream": "STDERR", "text": "busy" });
         let open = json!({ "id": busy, "attempt": 1, "lines": [open] });
-        running.post("/api/tasks/news", &json!({ "open": [open] })).expect_status(200);
+        running.news(json!({ "open": [open] }));
     }
     running.ends(&busy, 1, &json!({ "exit": 0 }));
     let third = running.submit(&simple());
@@ -86,7 +91,6 @@ fn states_until(watch: &mut EventReader, last: &str) -> Vec<String> {
     states
 }
 
-#[test]
 fn a_watch_by_task_begins_before_it_and_outlives_it() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -103,7 +107,6 @@ fn a_watch_by_task_begins_before_it_and_outlives_it() {
     running.stop();
 }
 
-#[test]
 fn a_follower_of_an_array_hears_that_all_of_it_is_over() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);

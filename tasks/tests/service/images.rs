@@ -5,6 +5,12 @@ use serde_json::{Value, json};
 
 use super::support::{Running, World, node, refused, sqlite};
 
+on_each_engine!(
+    a_task_keeps_the_image_that_it_was_given,
+    images_are_listed_found_and_removed,
+    only_published_images_run_if_the_operator_wants_it_so,
+);
+
 fn digest(byte: &str) -> String {
     format!("sha256:{}", byte.repeat(32))
 }
@@ -24,7 +30,6 @@ fn work_and_image(world: &World, running: &Running, id: &str) -> (Value, Value) 
     (json!([work["image"], work["imageDigest"]]), running.task(id)["image"].clone())
 }
 
-#[test]
 fn a_task_keeps_the_image_that_it_was_given() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({ "docker": "" }))]), sqlite());
     let running = Running::start(&store, &world);
@@ -70,7 +75,6 @@ fn a_task_keeps_the_image_that_it_was_given() {
     running.stop();
 }
 
-#[test]
 fn images_are_listed_found_and_removed() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);
@@ -97,7 +101,6 @@ fn images_are_listed_found_and_removed() {
     running.stop();
 }
 
-#[test]
 fn only_published_images_run_if_the_operator_wants_it_so() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start_strictly(&store, &world);

@@ -8,7 +8,14 @@ use estimand_testkit::wait;
 
 use crate::support::{PATIENCE, Running, World, node, refused, simple, sqlite, texts, with};
 
-#[test]
+on_each_engine!(
+    a_log_is_read_on_from_where_a_reader_stopped,
+    a_log_is_read_by_time_text_attempt_and_from_its_end,
+    raw_is_byte_for_byte_what_was_written,
+    unfinished_lines_are_shown_until_they_end,
+    a_log_of_many_lines_is_removed_beside_other_writes,
+);
+
 fn a_log_is_read_on_from_where_a_reader_stopped() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -49,7 +56,6 @@ fn a_log_is_read_on_from_where_a_reader_stopped() {
     running.stop();
 }
 
-#[test]
 fn a_log_is_read_by_time_text_attempt_and_from_its_end() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -59,7 +65,7 @@ fn a_log_is_read_by_time_text_attempt_and_from_its_end() {
     let line = |at: u64, text: String| json!({ "at": at * 1_000_000, "stream": if at.is_multiple_of(2) { "STDOUT" } else { "STDERR" }, "text": text });
     let write = |attempt: u32, first: u64, lines: Vec<serde_json::Value>| {
         let log = json!({ "id": id, "attempt": attempt, "first": first, "lines": lines });
-        running.post("/api/tasks/news", &json!({ "logs": [log] })).expect_status(200);
+        running.news(json!({ "logs": [log] }));
     };
     for piece in 0..3 {
         write(
@@ -108,10 +114,9 @@ fn a_log_is_read_by_time_text_attempt_and_from_its_end() {
 /// Lines with the fields that agents give them.
 fn tell_lines(running: &Running, id: &str, first: u64, lines: &serde_json::Value) {
     let log = json!({ "id": id, "attempt": 1, "first": first, "lines": lines });
-    running.post("/api/tasks/news", &json!({ "logs": [log] })).expect_status(200);
+    running.news(json!({ "logs": [log] }));
 }
 
-#[test]
 fn raw_is_byte_for_byte_what_was_written() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -148,7 +153,6 @@ fn raw_is_byte_for_byte_what_was_written() {
     running.stop();
 }
 
-#[test]
 fn unfinished_lines_are_shown_until_they_end() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -157,7 +161,7 @@ fn unfinished_lines_are_shown_until_they_end() {
     let show = |attempt: u64, at: u64, text: &str| {
         let lines = json!([{ "at": at, "stream": "STDERR", "text": text }]);
         let open = json!([{ "id": id, "attempt": attempt, "lines": lines }]);
-        running.post("/api/tasks/news", &json!({ "open": open })).expect_status(200);
+        running.news(json!({ "open": open }));
     };
     let open = |page: &serde_json::Value| match page["open"].as_array() {
         Some(lines) => lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect(),
@@ -201,7 +205,6 @@ fn unfinished_lines_are_shown_until_they_end() {
 }
 
 /// A flood of empty lines is bounded as one of long ones is, and its removal is one piece beside another.
-#[test]
 fn a_log_of_many_lines_is_removed_beside_other_writes() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);

@@ -6,6 +6,16 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, World, node, sqlite, with};
 
+on_each_engine!(
+    a_task_of_a_lost_node_goes_where_its_document_says,
+    a_node_that_is_away_gets_nothing_and_keeps_what_it_has,
+    a_task_without_a_lease_that_is_cancelled_meanwhile_ends_when_its_node_is_back,
+    a_node_is_told_anew_when_it_is_back_and_not_while_it_is_lost,
+    a_task_on_a_silent_node_stays_there_until_its_own_lease_is_over,
+    a_loss_that_is_known_is_not_waited_for,
+    another_agent_of_a_node_is_not_given_the_tasks_of_the_former,
+);
+
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -18,7 +28,6 @@ fn two() -> [Value; 2] {
     [node("n1", 1, &json!({ "first": "" })), node("n2", 1, &json!({}))]
 }
 
-#[test]
 fn a_task_of_a_lost_node_goes_where_its_document_says() {
     let [first, second] = two();
     let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
@@ -50,7 +59,6 @@ fn a_task_of_a_lost_node_goes_where_its_document_says() {
     running.stop();
 }
 
-#[test]
 fn a_node_that_is_away_gets_nothing_and_keeps_what_it_has() {
     let [first, second] = two();
     let (world, (_folder, store)) = (World::start(&[first.clone(), second.clone()]), sqlite());
@@ -78,7 +86,6 @@ fn a_node_that_is_away_gets_nothing_and_keeps_what_it_has() {
     running.stop();
 }
 
-#[test]
 fn a_task_without_a_lease_that_is_cancelled_meanwhile_ends_when_its_node_is_back() {
     let [first, _] = two();
     let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
@@ -96,7 +103,6 @@ fn a_task_without_a_lease_that_is_cancelled_meanwhile_ends_when_its_node_is_back
 }
 
 /// The manager forgets what it was told of a node that is lost, also if nobody else saw that.
-#[test]
 fn a_node_is_told_anew_when_it_is_back_and_not_while_it_is_lost() {
     let [first, second] = two();
     let (world, (_folder, store)) = (World::start(&[first.clone(), second.clone()]), sqlite());
@@ -124,7 +130,6 @@ fn of_agent(mut node: Value, agent: &str) -> Value {
     node
 }
 
-#[test]
 fn a_task_on_a_silent_node_stays_there_until_its_own_lease_is_over() {
     let [first, second] = two();
     let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
@@ -155,7 +160,6 @@ fn a_task_on_a_silent_node_stays_there_until_its_own_lease_is_over() {
     running.stop();
 }
 
-#[test]
 fn a_loss_that_is_known_is_not_waited_for() {
     let [first, second] = two().map(|node| of_agent(node, "a"));
     let (world, (_folder, store)) = (World::start(std::slice::from_ref(&first)), sqlite());
@@ -182,7 +186,6 @@ fn a_loss_that_is_known_is_not_waited_for() {
 }
 
 /// The former one may run on where it is, while nobody hears of it.
-#[test]
 fn another_agent_of_a_node_is_not_given_the_tasks_of_the_former() {
     let [first, _] = two();
     let former = of_agent(first.clone(), "former");

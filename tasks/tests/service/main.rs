@@ -1,9 +1,19 @@
-//! The task service over real connections, on SQLite, beside a manager and agents that do what a test has them do.
+//! The task service over real connections, on SQLite, beside an engine that does what a test has it do: a manager and agents over HTTP, or
+//! one in memory.
 
 #![allow(clippy::unwrap_used)]
 
+/// Each function is two tests: one beside our agents, and one beside an engine in memory.
+macro_rules! on_each_engine {
+    ($($test:ident),* $(,)?) => {
+        mod agents { $( #[test] fn $test() { crate::support::over(crate::support::Kind::Agents, super::$test); } )* }
+        mod in_memory { $( #[test] fn $test() { crate::support::over(crate::support::Kind::InMemory, super::$test); } )* }
+    };
+}
+
 mod arrays;
 mod dependencies;
+mod fake_engine;
 mod feed;
 mod followers;
 mod images;
@@ -19,7 +29,16 @@ use estimand_testkit::wait;
 use serde_json::{Value, json};
 use support::{PATIENCE, Running, World, node, refused, simple, sqlite, texts, with};
 
-#[test]
+on_each_engine!(
+    a_task_goes_from_its_submission_to_its_end,
+    a_submission_that_is_sent_twice_is_one_task,
+    a_task_that_fits_nowhere_says_so_at_once,
+    no_more_is_placed_than_there_is,
+    a_task_can_be_cancelled_at_any_time,
+    a_failure_is_tried_again_after_a_pause,
+    tasks_are_listed_in_pages_by_what_they_are,
+);
+
 fn a_task_goes_from_its_submission_to_its_end() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -70,7 +89,6 @@ fn a_task_goes_from_its_submission_to_its_end() {
     running.stop();
 }
 
-#[test]
 fn a_submission_that_is_sent_twice_is_one_task() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);
@@ -94,7 +112,6 @@ fn a_submission_that_is_sent_twice_is_one_task() {
     running.stop();
 }
 
-#[test]
 fn a_task_that_fits_nowhere_says_so_at_once() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({ "gpu": "1" }))]), sqlite());
     let running = Running::start(&store, &world);
@@ -119,7 +136,6 @@ fn a_task_that_fits_nowhere_says_so_at_once() {
     running.stop();
 }
 
-#[test]
 fn no_more_is_placed_than_there_is() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -142,7 +158,6 @@ fn no_more_is_placed_than_there_is() {
     running.stop();
 }
 
-#[test]
 fn a_task_can_be_cancelled_at_any_time() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -161,7 +176,6 @@ fn a_task_can_be_cancelled_at_any_time() {
     running.stop();
 }
 
-#[test]
 fn a_failure_is_tried_again_after_a_pause() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -190,7 +204,6 @@ fn a_failure_is_tried_again_after_a_pause() {
     running.stop();
 }
 
-#[test]
 fn tasks_are_listed_in_pages_by_what_they_are() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let running = Running::start(&store, &world);

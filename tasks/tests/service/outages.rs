@@ -5,7 +5,12 @@ use serde_json::json;
 
 use crate::support::{PATIENCE, Running, World, node, simple, sqlite, texts, with};
 
-#[test]
+on_each_engine!(
+    everything_is_there_after_a_crash,
+    every_leader_is_told_everything,
+    a_second_service_ends_the_first,
+);
+
 fn everything_is_there_after_a_crash() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -38,7 +43,6 @@ fn everything_is_there_after_a_crash() {
     running.stop();
 }
 
-#[test]
 fn every_leader_is_told_everything() {
     let nodes = [node("n1", 2, &json!({})), node("n2", 2, &json!({}))];
     let (world, (_folder, store)) = (World::start(&nodes), sqlite());
@@ -62,7 +66,6 @@ fn every_leader_is_told_everything() {
     running.stop();
 }
 
-#[test]
 fn a_second_service_ends_the_first() {
     let (world, (_folder, store)) = (World::start(&[]), sqlite());
     let first = Running::start(&store, &world);

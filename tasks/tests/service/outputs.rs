@@ -4,6 +4,12 @@ use serde_json::{Value, json};
 
 use super::support::{Running, World, node, refused, simple, sqlite, with};
 
+on_each_engine!(
+    a_record_has_the_outputs_of_the_last_attempt_also_after_a_restart,
+    without_a_file_service_tasks_have_no_files,
+    grants_are_not_to_be_had_without_the_file_service,
+);
+
 fn outputs(name: &str) -> Value {
     let sha256 = "0a".repeat(32);
     json!({
@@ -22,10 +28,9 @@ fn ends(running: &Running, attempt: u32, exit: i32, outputs: &Value) {
     let report = json!({
         "id": "t", "attempt": attempt, "at": 1, "stage": { "ended": { "ending": { "exit": exit } } }, "outputs": outputs,
     });
-    running.post("/api/tasks/news", &json!({ "reports": [report] })).expect_status(200);
+    running.news(json!({ "reports": [report] }));
 }
 
-#[test]
 fn a_record_has_the_outputs_of_the_last_attempt_also_after_a_restart() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -58,7 +63,6 @@ fn a_record_has_the_outputs_of_the_last_attempt_also_after_a_restart() {
     assert_eq!(running.task("t").get("outputs"), None);
 }
 
-#[test]
 fn without_a_file_service_tasks_have_no_files() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -69,7 +73,6 @@ fn without_a_file_service_tasks_have_no_files() {
 }
 
 /// The file service is away, and the agent asks again.
-#[test]
 fn grants_are_not_to_be_had_without_the_file_service() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);

@@ -7,6 +7,17 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
+on_each_engine!(
+    what_64_ask_for_at_once_is_promised_once,
+    a_quote_and_its_promise_are_one_step,
+    a_request_that_is_sent_again_promises_nothing_twice,
+    the_least_value_breaks_first_and_is_told_at_once,
+    a_task_starts_on_its_promise_although_the_service_was_killed,
+    what_runs_without_a_promise_makes_room_and_runs_again,
+    a_promise_ends_its_tasks_inside_its_window,
+    a_unit_of_a_silent_node_stays_as_long_as_its_task_may_run_there,
+);
+
 fn now() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
 }
@@ -51,7 +62,6 @@ fn wait_promise(running: &Running, id: &str, state: &str) -> Value {
     })
 }
 
-#[test]
 fn what_64_ask_for_at_once_is_promised_once() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({})), node("n2", 4, &json!({}))]);
@@ -82,7 +92,6 @@ fn what_64_ask_for_at_once_is_promised_once() {
     running.stop();
 }
 
-#[test]
 fn a_quote_and_its_promise_are_one_step() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({})), node("n2", 8, &json!({ "class": "big" }))]);
@@ -121,7 +130,6 @@ fn refused_text(problem: &Value) -> String {
     problem["detail"].as_str().unwrap().to_owned()
 }
 
-#[test]
 fn a_request_that_is_sent_again_promises_nothing_twice() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({}))]);
@@ -144,7 +152,6 @@ fn a_request_that_is_sent_again_promises_nothing_twice() {
     running.stop();
 }
 
-#[test]
 fn the_least_value_breaks_first_and_is_told_at_once() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({})), node("n2", 4, &json!({}))]);
@@ -190,7 +197,6 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-#[test]
 fn a_task_starts_on_its_promise_although_the_service_was_killed() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({}))]);
@@ -229,7 +235,6 @@ fn a_task_starts_on_its_promise_although_the_service_was_killed() {
     running.stop();
 }
 
-#[test]
 fn what_runs_without_a_promise_makes_room_and_runs_again() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({}))]);
@@ -272,7 +277,6 @@ fn what_runs_without_a_promise_makes_room_and_runs_again() {
     running.stop();
 }
 
-#[test]
 fn a_promise_ends_its_tasks_inside_its_window() {
     let (_folder, store) = sqlite();
     let world = World::start(&[node("n1", 4, &json!({}))]);
@@ -320,7 +324,6 @@ fn a_promise_ends_its_tasks_inside_its_window() {
 }
 
 /// A unit with a task goes where that goes: not before the lease of the task is over.
-#[test]
 fn a_unit_of_a_silent_node_stays_as_long_as_its_task_may_run_there() {
     let (_folder, store) = sqlite();
     let first = node("n1", 4, &json!({}));

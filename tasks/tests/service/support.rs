@@ -1,5 +1,6 @@
-//! A task service that serves on a port of its own, and a manager that says and takes what a test tells it to.
+//! A task service that serves on a port of its own, and an engine that says and takes what a test tells it to.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,13 +8,16 @@ use std::time::Duration;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::Problem;
-use estimand_runtime::SystemClock;
+use estimand_runtime::{Clock as _, SystemClock};
 use estimand_serving::{ANY_PORT, Serving, client};
-use estimand_tasks::{FilePeer, Peers, TaskService, TaskServiceOptions};
+use estimand_tasks::{Engine, FilePeer, Peers, TaskService, TaskServiceOptions};
 use estimand_testkit::http::Response;
 use estimand_testkit::wait;
 use estimand_web::{Body, Failure, Role, Routes, ServedPart, Users, segment};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::fake_engine::FakeEngine;
 
 pub use estimand_serving::PATIENCE;
 pub use estimand_testkit::databases::sqlite;
@@ -21,10 +25,30 @@ pub use estimand_testkit::databases::sqlite;
 /// The lease of tasks, which are placed again soon.
 const LEASE: Duration = Duration::from_secs(1);
 
+/// The kinds of engine that the service has in these tests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Our agents: a manager serves over HTTP, and news come to routes of the service.
+    Agents,
+    InMemory,
+}
+
+thread_local! {
+    static KIND: Cell<Kind> = const { Cell::new(Kind::Agents) };
+}
+
+/// Runs a test over an engine of this kind.
+pub fn over(kind: Kind, test: fn()) {
+    KIND.set(kind);
+    test();
+}
+
 /// A task service that runs.
 pub struct Running {
     pub serving: Serving,
     pub service: TaskService,
+    engine: Arc<dyn Engine>,
+    kind: Kind,
     /// The reasons it gave when it could not go on.
     pub fatal: Arc<Mutex<Vec<String>>>,
 }
@@ -63,9 +87,14 @@ impl Running {
         });
         let service = started.unwrap();
         let peer = client(world.serving.address);
+        let kind = KIND.get();
+        let engine: Arc<dyn Engine> = match kind {
+            Kind::Agents => Arc::new(service.agents(peer.clone())),
+            Kind::InMemory => Arc::new(FakeEngine(Arc::clone(&world.state))),
+        };
         let files = Some(FilePeer { client: peer.clone(), address: None });
-        service.set_peers(Peers { manager: peer.clone(), data_service: peer, files });
-        let running = Running { serving, service, fatal };
+        service.set_peers(Peers { engine: Arc::clone(&engine), data_service: peer, files });
+        let running = Running { serving, service, engine, kind, fatal };
         running.serving.wait_ready();
         running
     }
@@ -119,15 +148,28 @@ impl Running {
 
     /// From now on it knows no file service.
     pub fn forget_files(&self, world: &World) {
-        let peer = client(world.serving.address);
-        self.service.set_peers(Peers { manager: peer.clone(), data_service: peer, files: None });
+        let data_service = client(world.serving.address);
+        self.service.set_peers(Peers { engine: Arc::clone(&self.engine), data_service, files: None });
     }
 
-    /// An agent's report.
+    /// News of the engine.
+    #[track_caller]
+    pub fn news(&self, news: Value) {
+        match self.kind {
+            Kind::Agents => drop(self.post("/api/tasks/news", &news).expect_status(200)),
+            Kind::InMemory => {
+                let news = serde_json::from_value(news).unwrap();
+                let taken = self.service.take_news(news, SystemClock.now_micros(), None);
+                Runtime::new().unwrap().block_on(taken).unwrap();
+            }
+        }
+    }
+
+    /// A report of an attempt.
     #[track_caller]
     pub fn report(&self, id: &str, attempt: u32, stage: &Value) {
         let report = json!({ "id": id, "attempt": attempt, "at": 1, "stage": stage });
-        self.post("/api/tasks/news", &json!({ "reports": [report] })).expect_status(200);
+        self.news(json!({ "reports": [report] }));
     }
 
     #[track_caller]
@@ -135,13 +177,13 @@ impl Running {
         self.report(id, attempt, &json!({ "ended": { "ending": ending } }));
     }
 
-    /// An agent's lines, the first of which has this number in its attempt.
+    /// Lines of an attempt, the first of which has this number.
     #[track_caller]
     pub fn writes(&self, id: &str, attempt: u32, first: u64, lines: &[(&str, &str)]) {
         let line = |(stream, text): &(&str, &str)| json!({ "at": 1, "stream": stream, "text": text });
         let lines: Vec<Value> = lines.iter().map(line).collect();
         let log = json!({ "id": id, "attempt": attempt, "first": first, "lines": lines });
-        self.post("/api/tasks/news", &json!({ "logs": [log] })).expect_status(200);
+        self.news(json!({ "logs": [log] }));
     }
 
     #[track_caller]
@@ -188,22 +230,34 @@ pub fn node(name: &str, cores: u32, labels: &Value) -> Value {
     })
 }
 
-/// A manager.
+/// The nodes, and their engine.
 pub struct World {
     pub serving: Serving,
     state: Shared,
 }
 
-type Shared = Arc<Mutex<State>>;
+pub type Shared = Arc<Mutex<State>>;
 
 #[derive(Default)]
-struct State {
-    nodes: Vec<Value>,
-    epoch: u64,
-    away: bool,
-    told: BTreeMap<String, Value>,
+pub struct State {
+    pub nodes: Vec<Value>,
+    pub epoch: u64,
+    pub away: bool,
+    pub told: BTreeMap<String, Value>,
     /// How often any node was told.
     tellings: u64,
+}
+
+impl State {
+    /// Takes what belongs on a node; false if there is no such node.
+    pub fn tell(&mut self, node: &str, tasks: Value) -> bool {
+        let is_there = self.nodes.iter().any(|known| known["nodeName"] == node);
+        if is_there {
+            self.tellings += 1;
+            self.told.insert(node.to_owned(), tasks);
+        }
+        is_there
+    }
 }
 
 impl World {
@@ -212,12 +266,16 @@ impl World {
             Arc::new(Mutex::new(State { nodes: nodes.to_vec(), epoch: 1, ..State::default() }));
         let shared = Arc::clone(&state);
         let serving = Serving::start(ANY_PORT, |_, _, _| {
-            Routes::new("world")
-                .add(Role::Read, self::nodes, __path_nodes)
-                .add(Role::Service, told, __path_told)
-                .add(Role::Service, tell, __path_tell)
-                .add(Role::Read, watch, __path_watch)
-                .share(shared)
+            let routes = Routes::new("world").add(Role::Read, watch, __path_watch);
+            let routes = match KIND.get() {
+                Kind::Agents => routes
+                    .add(Role::Read, self::nodes, __path_nodes)
+                    .add(Role::Service, told, __path_told)
+                    .add(Role::Service, tell, __path_tell),
+                // Whoever asks a manager finds none.
+                Kind::InMemory => routes,
+            };
+            routes.share(shared)
         });
         World { serving, state }
     }
@@ -230,14 +288,14 @@ impl World {
         self.state().nodes = nodes.to_vec();
     }
 
-    /// Another leadership, which knows nothing of what was told.
+    /// Another epoch, which knows nothing of what was told.
     pub fn elect(&self) {
         let mut state = self.state();
         state.epoch += 1;
         state.told.clear();
     }
 
-    /// The manager knows nothing any more of what a node was told.
+    /// The engine knows nothing any more of what a node was told.
     pub fn forget(&self, node: &str) {
         self.state().told.remove(node);
     }
@@ -306,12 +364,9 @@ async fn tell(
     let mut state = state.lock().unwrap();
     there(&state)?;
     let node = segment(&req, "node").to_owned();
-    if !state.nodes.iter().any(|known| known["nodeName"] == node.as_str()) {
+    if !state.tell(&node, serde_json::from_slice(&body.0).unwrap()) {
         return Err(Problem::not_found("no such node").into());
     }
-    state.tellings += 1;
-    let body = serde_json::from_slice(&body.0).unwrap();
-    state.told.insert(node.clone(), body);
     Ok(HttpResponse::Ok().json(json!({ "epoch": state.epoch, "nodes": [node] })))
 }
 

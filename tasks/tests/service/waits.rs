@@ -5,11 +5,16 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Running, World, node, sqlite, with};
 
+on_each_engine!(
+    a_task_that_was_just_submitted_is_about_to_be_placed,
+    a_list_has_the_reasons_that_single_tasks_have,
+    a_pause_is_the_reason_only_while_it_lasts,
+);
+
 fn waits(task: &Value) -> &str {
     task["waits"].as_str().unwrap_or_default()
 }
 
-#[test]
 fn a_task_that_was_just_submitted_is_about_to_be_placed() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -22,7 +27,6 @@ fn a_task_that_was_just_submitted_is_about_to_be_placed() {
     running.stop();
 }
 
-#[test]
 fn a_list_has_the_reasons_that_single_tasks_have() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);
@@ -54,7 +58,6 @@ fn a_list_has_the_reasons_that_single_tasks_have() {
     running.stop();
 }
 
-#[test]
 fn a_pause_is_the_reason_only_while_it_lasts() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 1, &json!({}))]), sqlite());
     let running = Running::start(&store, &world);

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::TaskService;
 use crate::change::Rejection;
-use crate::shared::{FilePeer, Shared};
+use crate::shared::FilePeer;
 use crate::task::Task;
 
 /// The largest body.
@@ -51,7 +51,7 @@ pub async fn files(
     let task = shared.loaded(|table| table.named(id).cloned())?;
     let task = task.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))?;
     let request = request(&task, attempt, &caller)?;
-    let FilePeer { client, address } = check(shared)?;
+    let FilePeer { client, address } = shared.file_peer()?;
     let folder = outputs_folder(&task.id)?;
     let grants = client.grant_files(&request).await.map_err(of_client)?;
     Ok(HttpResponse::Ok().json(TaskFiles {
@@ -61,17 +61,6 @@ pub async fn files(
         folder,
         valid_ms: grants.valid_ms,
     }))
-}
-
-/// The file service, if this one knows any.
-pub fn check(shared: &Shared) -> Result<FilePeer, Problem> {
-    let peers = shared.peers.borrow().clone();
-    let peers = peers.ok_or_else(|| Problem::unavailable("the other services are not known yet", 1))?;
-    peers.files.clone().ok_or_else(|| {
-        Problem::conflict(
-            "tasks have no files here: the task service knows no file service (`--file-service`)",
-        )
-    })
 }
 
 /// The grants that an attempt needs, if it is where the caller is.

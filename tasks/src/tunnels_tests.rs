@@ -1,10 +1,15 @@
-use std::sync::Arc;
+use std::future::ready;
 
+use estimand_api::names::NodeName;
+use estimand_api::node::Node;
+use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_api::task_document::TaskDocument;
+use estimand_runtime::tunnel::pair;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 use crate::core::state::Progress;
+use crate::engines::{EngineError, EngineReply};
 use crate::task::LogEnd;
 
 fn task(number: u64, state: State, port: &str) -> Task {
@@ -26,56 +31,51 @@ fn task(number: u64, state: State, port: &str) -> Task {
     }
 }
 
-#[tokio::test]
-async fn the_agent_of_the_node_makes_the_tunnel_and_no_other() {
-    let tunnels = Tunnels::new(1_000);
-    let running = task(1, State::Running, "80");
-    let agent = async {
-        let mut bell = tunnels.listen();
-        while tunnels.orders("n1", 0).is_empty() {
-            bell.changed().await.unwrap();
-        }
-        let order = tunnels.orders("n1", 0).remove(0);
-        assert_eq!((order.number, order.id.as_str(), order.attempt), (1_001, "t1", 2));
-        // It is read again as long as nobody has made it, and by nobody else.
-        assert_eq!(tunnels.orders("n1", 1_000).len(), 1);
-        assert!(tunnels.orders("n1", 1_001).is_empty() && tunnels.orders("n2", 0).is_empty());
-        assert_eq!(tunnels.make(order.number, |node| node == "n2").unwrap_err().status, 404);
-        let half = tunnels.make(order.number, |node| node == "n1").unwrap();
-        assert_eq!(tunnels.make(order.number, |_| true).unwrap_err().status, 404);
-        half
-    };
-    let (opened, mut agents) = tokio::join!(tunnels.open(&running, None), agent);
-    let mut tunnel = opened.unwrap();
-    tunnel.half.write_all(b"hello").await.unwrap();
-    tunnel.half.shutdown().await.unwrap();
-    let mut got = String::new();
-    agents.read_to_string(&mut got).await.unwrap();
-    assert_eq!((got.as_str(), tunnels.count()), ("hello", 1));
-    drop(tunnel);
-    assert_eq!(tunnels.count(), 0);
+/// An engine of this test, which only connects: to itself, or not at all.
+struct FakeEngine {
+    listens: bool,
+}
+
+impl FakeEngine {
+    fn nothing<T: Send + 'static>(&self) -> EngineReply<'_, T> {
+        Box::pin(ready(Err(EngineError::Failed("nothing listens".to_owned()))))
+    }
+}
+
+impl Engine for FakeEngine {
+    fn nodes(&self) -> EngineReply<'_, Vec<Node>> {
+        self.nothing()
+    }
+
+    fn assigned(&self) -> EngineReply<'_, NodesTold> {
+        self.nothing()
+    }
+
+    fn assign<'e>(&'e self, _: &'e NodeName, _: &'e NodeTasks) -> EngineReply<'e, NodesTold> {
+        self.nothing()
+    }
+
+    fn connect<'e>(&'e self, attempt: &'e PlacedAttempt) -> EngineReply<'e, Half> {
+        assert_eq!((attempt.node.as_str(), attempt.id.as_str(), attempt.attempt), ("n1", "t1", 2));
+        if self.listens { Box::pin(ready(Ok(pair().0))) } else { self.nothing() }
+    }
 }
 
 #[tokio::test]
-async fn an_agent_that_says_nothing_or_no_is_told_of() {
-    let tunnels = Tunnels::new(0);
+async fn a_connection_counts_until_it_ends() {
+    let tunnels = Arc::new(Tunnels::default());
     let running = task(1, State::Running, "80");
-    let problem = tunnels.open_within(&running, None, Duration::from_millis(50)).await.err().unwrap();
-    assert!(problem.detail.contains("agent of `n1`") && problem.status == 503, "{problem}");
-    assert!(tunnels.orders("n1", 0).is_empty());
-    let mut bell = tunnels.listen();
-    let refuse = async {
-        bell.changed().await.unwrap();
-        tunnels.refuse(2, "nothing listens".to_owned(), |_| true).unwrap();
-    };
-    let (opened, ()) = tokio::join!(tunnels.open(&running, None), refuse);
-    assert_eq!(opened.err().unwrap().detail, "nothing listens");
-    assert_eq!(tunnels.count(), 0);
+    let problem = tunnels.open(&FakeEngine { listens: false }, &running, None).await.err().unwrap();
+    assert_eq!((problem.status, problem.detail.as_str(), tunnels.count()), (503, "nothing listens", 0));
+    let tunnel = tunnels.open(&FakeEngine { listens: true }, &running, None).await.unwrap();
+    assert_eq!(tunnels.count(), 1);
+    drop(tunnel);
+    assert_eq!((tunnels.count(), tunnels.opened.get(), tunnels.failed.get()), (0, 1, 1));
 }
 
 #[tokio::test]
 async fn a_task_that_cannot_be_reached_says_why() {
-    let tunnels = Tunnels::new(0);
+    let tunnels = Arc::new(Tunnels::default());
     for (state, port, status, part) in [
         (State::Running, "null", 409, "has no port"),
         (State::Queued, "0", 503, "it is QUEUED"),
@@ -83,14 +83,15 @@ async fn a_task_that_cannot_be_reached_says_why() {
         (State::Lost, "0", 503, "its node `n1` is lost"),
         (State::Failed, "0", 409, "is over: it is FAILED"),
     ] {
-        let problem = tunnels.open(&task(1, state, port), None).await.err().unwrap();
+        let problem =
+            tunnels.open(&FakeEngine { listens: true }, &task(1, state, port), None).await.err().unwrap();
         assert!(problem.status == status && problem.detail.contains(part), "{problem}");
     }
 }
 
 #[test]
 fn a_task_takes_not_all_connections() {
-    let tunnels = Tunnels::new(0);
+    let tunnels = Arc::new(Tunnels::default());
     let permits = |number, count: usize| -> Vec<Permit> {
         (0..count).map(|_| tunnels.permit(&task(number, State::Running, "80"), None).unwrap()).collect()
     };
@@ -107,7 +108,7 @@ fn a_task_takes_not_all_connections() {
 
 #[test]
 fn a_user_has_a_part_of_all_connections() {
-    let tunnels = Tunnels::new(0);
+    let tunnels = Arc::new(Tunnels::default());
     let users = estimand_web::Users::default();
     let (alice, bob) = (users.admit("alice"), users.admit("bob"));
     let share = MAX_OF_ALL / 8;

@@ -9,7 +9,6 @@ use estimand_web::{Body, Failure, Principal};
 use serde_json::{Value, json};
 
 use crate::TaskService;
-use crate::requests::News;
 
 /// The largest body.
 const MAX_NEWS_BYTES: usize = 8 * 1024 * 1024;
@@ -36,16 +35,8 @@ pub async fn news(
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
     let came = service.shared().clock.now_micros();
-    let TaskNews { logs, reports, open } = body.parse(read).await?;
-    let node = caller.node();
-    // Unfinished lines are not stored, so news of them alone waits for no disk.
-    if !logs.is_empty() || !reports.is_empty() || open.is_empty() {
-        service.change(News { logs, reports, came, node: node.map(str::to_owned) }).await?;
-    }
-    if !open.is_empty() {
-        service.shared().loaded(|_| ())?;
-        service.shared().show_open(open, node);
-    }
+    let news = body.parse(read).await?;
+    service.take_news(news, came, caller.node()).await?;
     Ok(HttpResponse::Ok().json(json!({})))
 }
 

@@ -21,6 +21,8 @@ pub struct Change {
     pub deleted: Vec<Arc<Task>>,
     /// The numbers of deleted tasks whose logs lose a piece.
     pub shortened: Vec<TaskNumber>,
+    /// The ids of tasks that were deleted long ago, whose attempts are forgotten.
+    pub forgotten: Vec<String>,
     /// The user who deletes them; none: the service makes room.
     pub by: Option<String>,
     /// A reader of the feed, by name, and how far it is.

@@ -66,7 +66,7 @@ pub struct Shared {
     pub planning: Rounds,
     pub telling: Rounds,
     pub reading: Rounds,
-    /// Logs of deleted tasks are to be removed.
+    /// What is left of deleted tasks is to be removed.
     pub removing: Rounds,
     pub open_lines: OpenLogs,
     pub arriving: Arriving,
@@ -236,6 +236,7 @@ impl Shared {
             let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
             let Some(table) = table.as_mut() else { return };
             table.follow(staged, &change::numbers(changes));
+            table.follow_forgotten(staged, changes);
             table.follow_promises(staged, &change::promise_numbers(changes));
         }
         let mut moved: Vec<TaskNumber> = Vec::new();

@@ -36,8 +36,8 @@ pub struct TaskTable {
     /// The nodes, the promises that live and the placed tasks, with what is free over time.
     pub book: Book,
     pub holdings: Holdings,
-    /// The last attempt of deleted tasks, by id.
-    pub gone: HashMap<String, u32>,
+    /// The last attempts of deleted tasks, by id.
+    pub gone: HashMap<String, LastAttempt>,
     /// The highest number that a task ever had.
     pub highest: u64,
     /// Grows with each change of what any node is told.
@@ -45,6 +45,14 @@ pub struct TaskTable {
     /// The generation at which the tasks were loaded, and those of nodes that changed since.
     loaded_at: u64,
     generations: HashMap<String, u64>,
+}
+
+/// The last attempt at a task that was deleted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LastAttempt {
+    pub number: u32,
+    /// Microseconds since 1970.
+    pub ended_at: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -99,7 +107,12 @@ impl Named {
 
 impl TaskTable {
     /// The tasks that were loaded, after those of a table that was not certain any more.
-    pub fn new(before: &TaskTable, tasks: Vec<Task>, gone: HashMap<String, u32>, highest: u64) -> TaskTable {
+    pub fn new(
+        before: &TaskTable,
+        tasks: Vec<Task>,
+        gone: HashMap<String, LastAttempt>,
+        highest: u64,
+    ) -> TaskTable {
         let generation = before.generation + 1;
         let mut table =
             TaskTable { gone, highest, generation, loaded_at: generation, ..TaskTable::default() };
@@ -236,6 +249,9 @@ impl TaskTable {
         self.highest = self.highest.max(change.highest);
         change.image.iter().for_each(|image| self.images.apply(image));
         change.deleted.iter().for_each(|task| self.remove(task.number));
+        for id in &change.forgotten {
+            self.gone.remove(id);
+        }
         change.edits.iter().for_each(|edit| self.put(Arc::new(edit.after.clone())));
         self.promises.apply(&change.promises);
         self.book.apply(&change.promises);
@@ -251,6 +267,15 @@ impl TaskTable {
         // An id may have gone from one to another.
         gone.into_iter().for_each(|number| self.remove(number));
         kept.into_iter().filter_map(|number| other.get(number)).for_each(|task| self.put(Arc::clone(task)));
+    }
+
+    /// Has the last attempts that another table has, of the tasks that changes forget.
+    pub fn follow_forgotten(&mut self, other: &TaskTable, changes: &[Change]) {
+        for id in changes.iter().flat_map(|change| &change.forgotten) {
+            let last = other.gone.get(id).map(|last| (id.clone(), *last));
+            self.gone.remove(id);
+            self.gone.extend(last);
+        }
     }
 
     /// Has the promises that another table has, and its nodes.
@@ -296,8 +321,8 @@ impl TaskTable {
         if let Some(key) = &task.key {
             self.by_key.remove(key);
         }
-        if task.progress.attempt > 0 {
-            self.gone.insert(task.id.clone(), task.progress.attempt);
+        if let (number @ 1.., Some(ended_at)) = (task.progress.attempt, task.ended_at) {
+            self.gone.insert(task.id.clone(), LastAttempt { number, ended_at });
         }
     }
 

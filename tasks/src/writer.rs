@@ -111,7 +111,7 @@ impl State for TasksState {
         let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.size());
         let other = usize::from(change.image.is_some()) + change.promises.promises.len();
         let pieces = change.shortened.len() * usize::try_from(LOG_PIECE).unwrap_or(usize::MAX);
-        let rows = change.edits.len() + change.deleted.len() + other + pieces;
+        let rows = change.edits.len() + change.deleted.len() + change.forgotten.len() + other + pieces;
         // With each change of a task its document is written again.
         let tasks = change.edits.iter().map(|edit| edit.after.bytes() - TASK_BYTES);
         let arrays = change.new_arrays.iter().map(|array| array.document.weight());
@@ -128,6 +128,7 @@ impl State for TasksState {
         let promises = change::promise_numbers(changes);
         self.shared.table(|published| {
             self.staged.follow(published, &numbers);
+            self.staged.follow_forgotten(published, changes);
             self.staged.follow_promises(published, &promises);
         });
     }

@@ -76,6 +76,8 @@ pub struct TaskGroup {
     pub arrays: Vec<TaskArrayRow>,
     pub deleted_arrays: Vec<i64>,
     pub gone: Vec<GoneTaskRow>,
+    /// The ids of deleted tasks whose attempts are forgotten.
+    pub forgotten: Vec<String>,
     pub events: Vec<TaskEventRow>,
     pub logs: TaskLogGroup,
     pub outputs: Vec<TaskOutputRow>,
@@ -122,6 +124,7 @@ static ARRAYS: Rows = Rows {
     replaced_by: 1,
 };
 static GONE: Rows = Rows { table: "t_task_gone", columns: &["id", "attempt", "at"], replaced_by: 1 };
+static GONE_IDS: Keys = Keys { table: "t_task_gone", columns: &["id"] };
 static EVENTS: Rows =
     Rows { table: "t_task_event", columns: &["task", "place", "at", "transition"], replaced_by: 2 };
 static OUTPUTS: Rows = Rows { table: "t_task_output", columns: &["task", "outputs"], replaced_by: 1 };
@@ -201,6 +204,8 @@ impl Connection {
             image::write(backend, &group.images, &[deleted, arrays].concat())?;
             write_all(backend, &ARRAYS, &group.arrays, |row, values| values.extend(row.values()))?;
             write_all(backend, &TASKS, &group.tasks, |row, values| values.extend(row.values()))?;
+            let forgotten: Vec<Value<'_>> = group.forgotten.iter().map(|id| Value::Text(id)).collect();
+            GONE_IDS.delete(backend, &forgotten)?;
             write_all(backend, &GONE, &group.gone, |row, values| {
                 values.extend([Value::Text(&row.id), Value::Int(row.attempt), Value::Int(row.at)]);
             })?;

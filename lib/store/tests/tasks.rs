@@ -128,6 +128,9 @@ fn tasks_are_kept_with_their_events_and_logs(place: &Place) {
         (vec![changed, task(3, None)], vec![array(9)], vec![gone], vec![(1, 2)])
     );
     assert_eq!(connection.task_log(&TaskLogRange { task: 2, ..part(0, 9) }, 10, false).unwrap(), []);
+    let forgotten = vec!["t2".to_owned(), "t3".to_owned()];
+    connection.commit_tasks(&claim, &TaskGroup { forgotten, highest: 3, ..TaskGroup::default() }).unwrap();
+    assert_eq!(connection.load_tasks().unwrap().gone, []);
     assert_eq!(connection.task_log(&part(299, 300), 10, false).unwrap()[0].dropped, 3);
 
     // Another claim knows how far numbers were given, and ends this one.

@@ -1,5 +1,6 @@
-//! Removes the logs of deleted tasks that were too long to go with them: a piece a round, each a change among the others, so
-//! nobody who submits or reports waits for more than one of them. The store knows what is left, also after a start.
+//! Removes what is left of deleted tasks: logs that were too long to go with them, and last attempts of long ago. A piece a round, each a
+//! change among the others, so nobody who submits or reports waits for more than one of them. The store knows what is left, also
+//! after a start.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use estimand_store::{Connection, Error, Worker};
 use tokio::time::Instant;
 
 use crate::core::queue::TaskNumber;
-use crate::requests::ShortenLog;
+use crate::requests::{ForgetAttempts, ShortenLog};
 use crate::shared::Shared;
 use crate::storage::rows;
 use crate::writer::TasksState;
@@ -25,7 +26,7 @@ pub struct LogRemover {
 pub enum RemoveError {
     #[error("what is left of deleted tasks cannot be read: {0}")]
     Read(#[from] Error),
-    #[error("a part of a deleted task's log cannot be removed: {0}")]
+    #[error("what is left of a deleted task cannot be removed: {0}")]
     Write(#[from] PeerError),
 }
 
@@ -42,11 +43,14 @@ impl Work for LogRemover {
         if !self.shared.is_loaded() {
             return Ok(Next::Period);
         }
-        let Some(task) = self.reads.run(Connection::task_log_to_remove).await? else {
-            return Ok(Next::Period);
+        let has_more = match self.reads.run(Connection::task_log_to_remove).await? {
+            Some(task) => {
+                let piece = ShortenLog { task: TaskNumber(rows::known(task)) };
+                self.writer.submit(piece).await.map_err(PeerError::of_write)?;
+                true
+            }
+            None => self.writer.submit(ForgetAttempts).await.map_err(PeerError::of_write)?,
         };
-        let piece = ShortenLog { task: TaskNumber(rows::known(task)) };
-        self.writer.submit(piece).await.map_err(PeerError::of_write)?;
-        Ok(Next::At(Instant::now()))
+        Ok(if has_more { Next::At(Instant::now()) } else { Next::Period })
     }
 }

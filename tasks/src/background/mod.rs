@@ -1,5 +1,5 @@
 //! The background loops: reading the nodes and their pressure, planning, assigning to each node what belongs there, and
-//! removing the logs of deleted tasks.
+//! removing what is left of deleted tasks.
 
 mod log_remover;
 mod node_reader;
@@ -44,7 +44,7 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Work
     let to = writer.clone();
     let reads = Arc::clone(reads);
     let remover = move |all| LogRemover::new(all, Arc::clone(&reads), to.clone());
-    let removing = work("tasks-logs", "removing the logs of deleted tasks", REMOVE_EVERY);
+    let removing = work("tasks-logs", "removing what is left of deleted tasks", REMOVE_EVERY);
     removing.spawn(tasks, shared, |all| &all.removing, remover);
     let all = Arc::clone(shared);
     tasks.spawn("tasks-pressure", move |stop| {

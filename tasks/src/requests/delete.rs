@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_runtime::single_writer::{Decision, Request};
 
@@ -47,6 +48,31 @@ pub fn deletion(table: &TaskTable, deleted: Vec<Arc<Task>>, at: i64) -> Change {
     let all = of_arrays.into_iter().filter(|(number, count)| table.kept_of_array(*number) <= *count);
     let deleted_arrays = all.map(|(number, _)| number).collect();
     Change { deleted, deleted_arrays, highest: table.highest, at, ..Change::default() }
+}
+
+/// How long the last attempt of a deleted task is known after its end. An agent that comes back later with it is one too late.
+const ATTEMPTS_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// As many are forgotten at once.
+const FORGOTTEN_AT_ONCE: usize = 1_000;
+
+/// Attempts of tasks that were deleted long ago are forgotten.
+pub struct ForgetAttempts;
+
+impl Request<TasksState> for ForgetAttempts {
+    /// There may be more of them.
+    type Reply = bool;
+
+    fn decide(self, state: &TasksState) -> Result<Decision<TasksState, bool>, Rejection> {
+        let (at, table) = (state.now_us(), state.table());
+        let before = at.saturating_sub(i64::try_from(ATTEMPTS_KEPT.as_micros()).unwrap_or(i64::MAX));
+        let old = table.gone.iter().filter(|(_, last)| last.ended_at < before).map(|(id, _)| id.clone());
+        let forgotten: Vec<String> = old.take(FORGOTTEN_AT_ONCE).collect();
+        if forgotten.is_empty() {
+            return Ok(Decision::Nothing(false));
+        }
+        let change = Change { forgotten, highest: table.highest, at, ..Change::default() };
+        Ok(Decision::change(change, |_, _| true))
+    }
 }
 
 /// The next piece of the log of a deleted task is removed.

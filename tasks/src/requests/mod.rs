@@ -14,7 +14,7 @@ mod standing;
 mod submit;
 
 pub use cancel::Cancel;
-pub use delete::{Delete, ShortenLog};
+pub use delete::{Delete, ForgetAttempts, ShortenLog};
 pub use images::{Publish, Unpublish};
 pub use make_room::MakeRoom;
 pub use news::News;

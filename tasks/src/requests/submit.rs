@@ -167,7 +167,7 @@ fn members(array: &Arc<Array>, like: &Task) -> Vec<Task> {
 /// A new task, which ends at once if it can never run.
 fn begun(table: &TaskTable, mut task: Task, unmet: Option<&Event>, at: i64) -> Edit {
     // An agent may still have an attempt of a deleted task with this id: another one never has its number.
-    task.progress.attempt = table.gone.get(&task.id).copied().unwrap_or(0);
+    task.progress.attempt = table.gone.get(&task.id).map_or(0, |last| last.number);
     let mut edit = Edit::new(task);
     if let Some(event) = unmet {
         // Nothing that is new is refused.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use estimand_runtime::single_writer::StorageError;
-use estimand_store::{Claim, Connection, Error, OwnedWorker, StoreUrl, StoredTasks, TaskGroup};
+use estimand_store::{Claim, Connection, Error, GoneTaskRow, OwnedWorker, StoreUrl, StoredTasks, TaskGroup};
 
 use crate::images::Images;
+use crate::table::LastAttempt;
 use crate::task::Task;
 use promises::LoadedPromises;
 
@@ -20,7 +21,7 @@ pub struct Storage(OwnedWorker);
 /// Everything that is kept in memory.
 pub struct Contents {
     pub tasks: Vec<Task>,
-    pub gone: HashMap<String, u32>,
+    pub gone: HashMap<String, LastAttempt>,
     pub highest: u64,
     pub feed: FeedExtent,
     pub images: Images,
@@ -45,9 +46,10 @@ impl Storage {
     /// that was given since the start.
     pub async fn load(&mut self, highest: u64) -> Result<Contents, Error> {
         let ((stored, tasks), before) = self.0.load(read).await?;
-        let gone = stored.gone.into_iter().map(|row| (row.id, rows::count(row.attempt))).collect();
-        let last = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
-        let highest = highest.max(rows::known(before)).max(last);
+        let last = |row: &GoneTaskRow| LastAttempt { number: rows::count(row.attempt), ended_at: row.at };
+        let gone = stored.gone.into_iter().map(|row| (row.id.clone(), last(&row))).collect();
+        let newest = tasks.iter().map(|task| task.number.0).max().unwrap_or(0);
+        let highest = highest.max(rows::known(before)).max(newest);
         let (images, promises) = (images::images(&stored.images.images), promises::loaded(stored.promises));
         Ok(Contents { tasks, gone, highest, feed: rows::feed_extent(stored.feed), images, promises })
     }

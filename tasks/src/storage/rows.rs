@@ -47,12 +47,12 @@ pub fn group(changes: &[Change]) -> TaskGroup {
         }
         for task in &change.deleted {
             group.deleted.push(column(task.number.0));
-            if task.progress.attempt > 0 {
-                let attempt = i64::from(task.progress.attempt);
-                let row = GoneTaskRow { id: task.id.clone(), attempt, at: change.at };
+            if let (number @ 1.., Some(at)) = (task.progress.attempt, task.ended_at) {
+                let row = GoneTaskRow { id: task.id.clone(), attempt: i64::from(number), at };
                 gone.insert(task.id.clone(), row);
             }
         }
+        group.forgotten.extend(change.forgotten.iter().cloned());
         arrays.extend(change.new_arrays.iter().map(|array| (array.number, array_row(array))));
         for number in &change.deleted_arrays {
             arrays.remove(number);

@@ -1,5 +1,7 @@
 //! The service, its manager and its database go away and come back: nothing is lost, and nothing is placed twice.
 
+use estimand_runtime::{Clock as _, SystemClock};
+use estimand_store::{Connection, GoneTaskRow, TaskGroup};
 use estimand_testkit::wait;
 use serde_json::json;
 
@@ -9,6 +11,7 @@ on_each_engine!(
     everything_is_there_after_a_crash,
     every_leader_is_told_everything,
     a_second_service_ends_the_first,
+    attempts_of_long_ago_are_forgotten,
 );
 
 fn everything_is_there_after_a_crash() {
@@ -77,4 +80,30 @@ fn a_second_service_ends_the_first() {
     second.submit(&simple());
     first.stop();
     second.stop();
+}
+
+fn attempts_of_long_ago_are_forgotten() {
+    let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
+    let connect = || Connection::open(&store.parse().unwrap()).unwrap();
+    let now = SystemClock.now_micros();
+    let day = 24 * 60 * 60 * 1_000_000;
+    let row = |id: String, days: i64| GoneTaskRow { id, attempt: 7, at: now - days * day };
+    // More than are forgotten at once.
+    let mut gone: Vec<GoneTaskRow> = (0..2_500).map(|number| row(format!("old{number}"), 31)).collect();
+    gone.push(row("young".to_owned(), 29));
+    let mut connection = connect();
+    connection.migrate().unwrap();
+    let claim = connection.claim("tasks", 0).unwrap();
+    connection.commit_tasks(&claim, &TaskGroup { gone, ..TaskGroup::default() }).unwrap();
+
+    let running = Running::start(&store, &world);
+    wait::until_ok(PATIENCE, "the old ones to be forgotten", || {
+        let left = connect().load_tasks().unwrap().gone;
+        if left.len() == 1 { Ok(()) } else { Err(left.len()) }
+    });
+    for (id, attempt) in [("young", 8), ("old1", 1)] {
+        running.submit(&with(&json!({ "id": id })));
+        assert_eq!(running.wait_for(id, "PLACED")["attempt"], attempt, "{id}");
+    }
+    running.stop();
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use estimand_api::node::Node;
 use estimand_api::problem::Problem;
-use estimand_api::task_document::array_member;
 use estimand_api::task_log::OpenLines;
 use estimand_client::Client;
 use estimand_runtime::{Clock, PartReady, Readiness, Rounds};

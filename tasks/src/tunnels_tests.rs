@@ -5,7 +5,6 @@ use estimand_api::node::Node;
 use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_api::task_document::TaskDocument;
 use estimand_runtime::tunnel::pair;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 use crate::core::state::Progress;

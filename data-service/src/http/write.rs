@@ -127,10 +127,10 @@ fn answer_written(written: &WriteReceipt) -> HttpResponse {
 
 /// Writes that belong together.
 #[derive(Debug)]
-pub enum Batch {}
+pub enum WriteBatch {}
 
 estimand_api::described!(
-    Batch,
+    WriteBatch,
     [Write],
     json!({ "type": "array", "items": of::<Write>(""), "maxItems": MAX_BATCH_ITEMS })
 );
@@ -141,7 +141,7 @@ estimand_api::described!(
     path = "/api/data/batch",
     tag = "data",
     params(("Estimand-Sent-At" = Option<Instant>, Header, description = "When this is sent by the sender's clock, which may be wrong: `collectedAt` is then taken to be that long ago")),
-    request_body(content = Batch, description = "At most 8 MiB. With `Content-Type: application/x-ndjson` a value a line instead of an array"),
+    request_body(content = WriteBatch, description = "At most 8 MiB. With `Content-Type: application/x-ndjson` a value a line instead of an array"),
     responses(
         (status = 200, description = "All of it is stored", body = BatchReceipt),
         (status = 400, description = "An item is not valid; nothing is stored", body = Problem),

@@ -192,7 +192,8 @@ fn a_socket_that_is_announced_and_not_there_is_an_error() {
     let refused = command.arg(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(said.contains("descriptor 3 is none") && said.contains("LISTEN_FDS"), "{said}");
+    // The service may have opened something of its own in its place by then.
+    assert!(said.contains("the socket that systemd hands on cannot be used"), "{said}");
 }
 
 #[test]

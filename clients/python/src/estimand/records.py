@@ -218,14 +218,16 @@ class TaskDocument(TypedDict, total=False):
     """A task that is submitted; `docs/tasks.md` explains each field."""
 
     id: str
+    priority: int
+    image: str
     command: Union[str, Sequence[str]]
+    directory: str
+    volumes: Union[Sequence[str], str]
+    environment: Union[Mapping[str, Json], Sequence[Json], str]
+    secrets: Sequence[str]
     resources: Mapping[str, Union[float, str]]
     nodes: str
     policy: str
-    priority: int
-    environment: Mapping[str, str]
-    secrets: Sequence[str]
-    directory: str
     timeout: Union[float, str]
     retries: Union[int, Mapping[str, Json]]
     onLoss: str
@@ -233,9 +235,11 @@ class TaskDocument(TypedDict, total=False):
     labels: Mapping[str, str]
     user: str
     count: int
-    after: Sequence[Union[str, Mapping[str, str]]]
-    image: str
-    volumes: Sequence[str]
+    after: Union[Sequence[Union[str, Mapping[str, Json]]], str]
+    promise: str
+    inputs: Union[Sequence[Union[str, Mapping[str, Json]]], str]
+    outputs: Union[Sequence[str], str]
+    port: int
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,11 @@ fn type_of(schema: &Value) -> String {
         (_, word) => vec![of_word(word)],
     };
     let types: Vec<String> = types.into_iter().filter(|text| !text.is_empty()).collect();
-    if let [one] = types.as_slice() { one.clone() } else { format!("Union[{}]", types.join(", ")) }
+    match types.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        several => format!("Union[{}]", several.join(", ")),
+    }
 }
 
 fn inner(schema: &Value) -> String {

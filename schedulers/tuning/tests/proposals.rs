@@ -14,7 +14,7 @@ const MIXED: &str = r#"{"parameters": [
 ]}"#;
 
 const SAMPLERS: &[Sampler] =
-    &[Sampler::Random, Sampler::Sobol, Sampler::Tree, Sampler::Process, Sampler::Evolution];
+    &[Sampler::Random, Sampler::Sobol, Sampler::Tree, Sampler::Process, Sampler::Evolution, Sampler::Auto];
 
 fn study(space: &str, sampler: Sampler, seed: u64) -> Study {
     let (space, _) = parse(space).unwrap();

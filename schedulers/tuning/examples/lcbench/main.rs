@@ -1,9 +1,9 @@
 //! Studies on the surrogate of LCBench: the best accuracy after so many trials, and the time until a target.
 //!
-//! `cargo run --release -p estimand-tuning --example lcbench -- trials SAMPLER [SEEDS [TRIALS [WORKERS]]]` prints the median
-//! and the quartiles for each instance. `clock KIND [SEEDS]` prints the simulated seconds until a full training reaches the top
-//! 0.5 %, with 4 workers: KIND is `random`, `asha`, or a sampler, with which ASHA begins its new trials. `speed` prints the
-//! time of a proposal.
+//! `cargo run --release -p estimand-tuning --example lcbench -- trials SAMPLER [SEEDS [TRIALS [WORKERS [INSTANCE]]]]` prints
+//! the median and the quartiles for each instance. `clock KIND [SEEDS]` prints the simulated seconds until a full training
+//! reaches the top 0.5 %, with 4 workers: KIND is `random`, `asha`, or a sampler, with which ASHA begins its new trials.
+//! `speed` prints the time of a proposal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -97,7 +97,7 @@ fn trials(network: &Network, space: &Space, arguments: &[String]) {
         |place: usize, default: u64| arguments.get(place).map_or(default, |text| text.parse().unwrap());
     let (seeds, trials, workers) = (number(1, 30), number(2, 100), number(3, 1));
     println!("{trials} trials, {workers} workers, {seeds} seeds: median (quartiles) of the best accuracy");
-    for name in INSTANCES {
+    for name in INSTANCES.into_iter().filter(|name| arguments.get(4).is_none_or(|only| only == name)) {
         let begun = Instant::now();
         let run = |seed| {
             let study = study(space, sampler(&arguments[0]), seed);

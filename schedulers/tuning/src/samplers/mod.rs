@@ -39,7 +39,7 @@ pub enum Sampler {
     Process,
     /// CMA-ES.
     Evolution,
-    /// A Gaussian process while it is quick, then CMA-ES in a space of numbers alone, and TPE in any other.
+    /// A Gaussian process and TPE in turn while that is quick, then CMA-ES in a space of numbers alone, and TPE in any other.
     Auto,
 }
 
@@ -107,7 +107,9 @@ impl Sampler {
         let point = match self {
             Sampler::Grid { levels } => return Some(space.snap(&grid::point(space, levels, number)?)),
             Sampler::Random => return Some(space.snap(&random::point(space, seed, number))),
-            Sampler::Auto => return default_for(space, evidence).propose(space, seed, number, evidence),
+            Sampler::Auto => {
+                return default_for(space, number, evidence).propose(space, seed, number, evidence);
+            }
             Sampler::Sobol => sobol::point(space.dimensions(), seed, number),
             Sampler::Process if is_early => sobol::point(space.dimensions(), seed, number),
             Sampler::Process => process::point(space, seed, number, evidence),
@@ -120,10 +122,11 @@ impl Sampler {
     }
 }
 
-/// The sampler that the default chooses.
-fn default_for(space: &Space, evidence: &Evidence) -> Sampler {
+/// The sampler that the default chooses. The process has even numbers, with which it sees results; TPE sees ranks.
+fn default_for(space: &Space, number: TrialNumber, evidence: &Evidence) -> Sampler {
     let is_numeric = space.parameters().iter().all(|one| !one.domain.is_unordered());
     match evidence.points.len() {
+        0..PROCESS_UNTIL if !number.is_multiple_of(2) => Sampler::Tree,
         0..PROCESS_UNTIL => Sampler::Process,
         _ if is_numeric && !space.is_conditional() => Sampler::Evolution,
         _ => Sampler::Tree,

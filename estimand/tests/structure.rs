@@ -93,10 +93,12 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "json",
             "labels",
             "names",
+            "option_text",
             "pointer",
             "problem",
             "promise",
             "registration",
+            "resources",
             "selector",
             "size",
             "task",
@@ -133,7 +135,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("schedulers/capacity", &["ledger", "loan"]),
     ("schedulers/placement", &["cluster", "kept", "nodes", "promise", "queue", "state", "usage"]),
     ("slot-agent", &["containers", "home", "link", "tasks"]),
-    ("tasks", &["change", "images"]),
+    ("tasks", &["change", "engines", "http", "images", "metrics", "requests", "shared", "tunnels", "writer"]),
 ];
 
 #[test]

@@ -238,7 +238,11 @@ fn long_lines_that_never_end_leave_room_for_those_of_others() {
     let token = plane.token(&json!({ "name": "greedy", "role": "operate" }));
     let mut greedy = begun((0..300).map(|_| Connection::showing(&plane, &token)).collect());
     assert_eq!(strangers.last_mut().unwrap().hear()["status"], 413);
-    assert_eq!(greedy.last_mut().unwrap().hear()["status"], 503);
+    // On a slow machine the first of them are over before the last have begun.
+    assert!(
+        greedy.iter_mut().rev().any(|one| one.hear()["status"] == 503),
+        "room for all long lines of a token"
+    );
     let text = "x".repeat(20 << 10);
     let task = json!({ "command": ["true"], "environment": { "TEXT": text } });
     let asked = json!({

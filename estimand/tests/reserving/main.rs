@@ -135,10 +135,10 @@ fn a_task_that_is_refused_gives_everything_back() {
     plane.processors();
     plane.grant("ada", "100");
     let asked = json!({ "resources": { "cpu": 1 }, "duration": 5, "from": "10m", "value": 100, "user": "ada",
-        "task": { "command": ["/bin/true"], "colour": "red" } });
+        "task": { "command": ["/bin/true"], "after": ["never-made"] } });
     let made = plane.reserve(&asked).expect_status(201).json();
     let cancelled = plane.wait_state(made["id"].as_str().unwrap(), "CANCELLED");
-    assert!(cancelled["reason"].as_str().unwrap().contains("colour"), "{cancelled}");
+    assert!(cancelled["reason"].as_str().unwrap().contains("never-made"), "{cancelled}");
     assert_eq!((&cancelled["refund"], plane.balance("ada")), (&made["price"], 100_000_000));
     plane.wait_promise(&made, "RELEASED");
     plane.check_money();

@@ -103,7 +103,7 @@ fn a_wrong_task_is_refused_before_money_moves() {
     let wanted = ["reserve", "--cpu", "0.1", "--for", "1m", "--value", "5", "--user", "ada", "--", "echo 'x"];
     let ran = plane.cli(&wanted).output().unwrap();
     let error = String::from_utf8(ran.stderr).unwrap();
-    assert!(ran.status.code() == Some(2) && error.contains("task.command: "), "{:?}: {error}", ran.status);
+    assert!(ran.status.code() == Some(5) && error.contains("task.command: "), "{:?}: {error}", ran.status);
 
     let promises = plane.http.get("/api/capacity/promises").expect_status(200).json();
     assert_eq!(promises["promises"], json!([]), "{promises}");

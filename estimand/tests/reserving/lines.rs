@@ -179,7 +179,12 @@ fn answers_that_nobody_reads_take_a_bounded_part_of_memory() {
     let grown = plane.services.rss_bytes().saturating_sub(before);
     assert!(grown < 150 << 20, "{grown} bytes");
     for _ in 0..64 {
-        assert_eq!(unread[0].hear()["status"], 200, "an answer that is read makes room for the next");
+        let read = unread[0].hear();
+        assert_eq!(
+            read["status"], 200,
+            "an answer that is read makes room for the next: {}",
+            read["body"]["detail"]
+        );
     }
 }
 

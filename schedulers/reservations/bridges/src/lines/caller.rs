@@ -110,6 +110,11 @@ impl Callers {
 }
 
 impl Caller {
+    /// Room for an answer, if there is some.
+    pub fn try_room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.answers).try_acquire_many_owned(ANSWER_KIB).ok()
+    }
+
     /// Room for an answer, once there is some.
     pub async fn room(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.answers).acquire_many_owned(ANSWER_KIB).await.ok()

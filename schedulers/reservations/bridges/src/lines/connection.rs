@@ -14,6 +14,7 @@ use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Lines;
 use super::caller::{Caller, Counted};
@@ -62,6 +63,8 @@ struct Reply {
 }
 
 type Replying = BoxFuture<'static, Reply>;
+/// The answers that are awaited, in the order of the lines.
+type Pending = FuturesOrdered<Replying>;
 /// Room for a long line, and its place among those of its caller.
 type LineRoom = (OwnedSemaphorePermit, Counted);
 
@@ -80,7 +83,7 @@ impl Connection {
     }
 
     pub async fn run(&mut self) {
-        let mut pending: FuturesOrdered<Replying> = FuturesOrdered::new();
+        let mut pending = Pending::new();
         let mut room: Option<LineRoom> = None;
         let mut since: Option<Instant> = None;
         loop {
@@ -93,7 +96,8 @@ impl Connection {
             {
                 room = None;
                 since = None;
-                pending.push_back(self.answer(&line).await);
+                let Some(replying) = self.answer(&line, &mut pending).await else { return };
+                pending.push_back(replying);
                 continue;
             }
             // A long line is either whole or waits for its end here.
@@ -159,7 +163,7 @@ impl Connection {
     }
 
     /// Answers what was asked before the end.
-    async fn finish(&mut self, mut pending: FuturesOrdered<Replying>, end: End) {
+    async fn finish(&mut self, mut pending: Pending, end: End) {
         while let Some(reply) = pending.next().await {
             if !self.write(&reply.text).await {
                 return;
@@ -177,19 +181,40 @@ impl Connection {
         matches!(timeout(LINE_WITHIN, self.stream.write_all(text.as_bytes())).await, Ok(Ok(())))
     }
 
-    /// A token is checked before the lines behind it are read.
-    async fn answer(&mut self, line: &[u8]) -> Replying {
+    /// The answer to a line, to be awaited behind those before it; none if the connection ended meanwhile. A token is checked
+    /// before the lines behind it are read.
+    async fn answer(&mut self, line: &[u8], pending: &mut Pending) -> Option<Replying> {
         let (id, line) = match Line::parse(line) {
             Ok(parsed) => parsed,
-            Err(problem) => return at_once(refusal(None, &problem)),
+            Err(problem) => return Some(at_once(refusal(None, &problem))),
         };
         let done = match line {
             Line::Token(token) => {
                 self.show(token).await.map(|()| at_once(answered(&id, &(200, "{}".into()))))
             }
-            Line::Request(request) => self.request(id.clone(), request),
+            Line::Request(request) => match self.caller_of_request() {
+                Ok(caller) => {
+                    let room = self.room(&caller, pending).await?;
+                    Ok(self.request(caller, room, id.clone(), request))
+                }
+                Err(problem) => Err(problem),
+            },
         };
-        done.unwrap_or_else(|problem| at_once(refusal(Some(&id), &problem)))
+        Some(done.unwrap_or_else(|problem| at_once(refusal(Some(&id), &problem))))
+    }
+
+    /// Room for one more answer. If there is none, the answers before it are written first, since each makes room: so a
+    /// connection that is read waits behind one answer of each that isn't, and not behind all of theirs.
+    async fn room(&mut self, caller: &Caller, pending: &mut Pending) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if let Some(room) = caller.try_room() {
+                return Some(room);
+            }
+            let Some(reply) = pending.next().await else { return caller.room().await };
+            if !self.write(&reply.text).await {
+                return None;
+            }
+        }
     }
 
     async fn show(&mut self, token: estimand_api::access::Token) -> Result<(), Problem> {
@@ -215,15 +240,25 @@ impl Connection {
         Ok(Arc::clone(self.caller.insert(caller)))
     }
 
-    fn request(&mut self, id: Value, request: Request) -> Result<Replying, Problem> {
-        let caller = match &self.caller {
-            Some(caller) => Arc::clone(caller),
-            None => self.admit(self.shared.callers.stranger()?)?,
-        };
+    fn caller_of_request(&mut self) -> Result<Arc<Caller>, Problem> {
+        match &self.caller {
+            Some(caller) => Ok(Arc::clone(caller)),
+            None => self.admit(self.shared.callers.stranger()?),
+        }
+    }
+
+    /// Makes the request in a task of its own: it ends, and gives its turn to others, while an answer before it isn't read.
+    fn request(
+        &self,
+        caller: Arc<Caller>,
+        room: OwnedSemaphorePermit,
+        id: Value,
+        request: Request,
+    ) -> Replying {
         let is_welcome = Arc::clone(&self.is_welcome);
         let shared = Arc::clone(&self.shared);
-        Ok(Box::pin(async move {
-            let room = caller.room().await;
+        let unanswered = id.clone();
+        let answering = AbortOnDropHandle::new(tokio::spawn(async move {
             let turn = shared.requests.acquire().await;
             let outcome = request.perform(&caller.client).await;
             drop(turn);
@@ -235,7 +270,7 @@ impl Connection {
             if !matches!(status, 401 | 403) {
                 is_welcome.store(true, Ordering::Relaxed);
             }
-            match room.and_then(|room| caller.fit(room, text.len())) {
+            match caller.fit(room, text.len()) {
                 Some(room) => Reply { text, _room: Some(room) },
                 None => {
                     let detail = "the answer is longer than the answers of this token may be until they are read; \
@@ -243,7 +278,14 @@ impl Connection {
                     Reply { text: refusal(Some(&id), &Problem::outcome_unknown(detail, 1)), _room: None }
                 }
             }
-        }))
+        }));
+        Box::pin(async move {
+            answering.await.unwrap_or_else(|error| {
+                let problem =
+                    Problem::outcome_unknown(format!("the request ended without an answer: {error}"), 1);
+                Reply { text: refusal(Some(&unanswered), &problem), _room: None }
+            })
+        })
     }
 }
 

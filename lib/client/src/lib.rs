@@ -8,6 +8,7 @@
 mod access;
 mod address;
 mod events;
+mod facts;
 mod files;
 mod health;
 mod images;
@@ -48,6 +49,7 @@ use tls::Http;
 pub use address::is_here;
 pub use estimand_runtime::pem::FileError;
 pub use estimand_runtime::tcp_sockets::{TcpSocket, tcp_sockets};
+pub use facts::Facts;
 pub use files::{FileQuery, FileToSend};
 pub use health::Health;
 pub use listener::SERVER_USER_VARIABLE;

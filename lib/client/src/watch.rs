@@ -5,10 +5,8 @@
 //! the service refuses it.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use bytes::Bytes;
-use estimand_runtime::{BackOff, Trouble};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -27,9 +25,6 @@ use estimand_api::value::Value;
 /// The comment by which a service of an earlier version says that the events so far are all of one snapshot. One of
 /// today sends it together with the event `settled`.
 const SETTLED: &[u8] = b": settled";
-/// The pauses after a refusal of facts that are followed.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// An event of a watch; `D` is how the JSON of values is read.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,32 +64,6 @@ impl Client {
             field: None,
             events: EventStream::new(self.clone()),
             values: PhantomData,
-        }
-    }
-
-    /// Hands the events of names to `take`, for ever. After a refusal it begins anew, with a snapshot. `read` names in the
-    /// log the facts that are read.
-    pub async fn follow(&self, names: &[DataName], read: &str, mut take: impl FnMut(Event)) {
-        let (mut pauses, mut trouble) = (BackOff::new(FIRST_PAUSE, LONGEST_PAUSE), Trouble::default());
-        loop {
-            let mut watch = self.watch(names.to_vec());
-            let error = loop {
-                match watch.next().await {
-                    Ok(event) => {
-                        pauses.reset();
-                        if trouble.over() {
-                            tracing::info!("{read} can be read again");
-                        }
-                        take(event);
-                    }
-                    Err(error) => break error,
-                }
-            };
-            let pause = pauses.pause();
-            if trouble.failed(pause) {
-                tracing::warn!(%error, "{read} cannot be read; it is tried again");
-            }
-            tokio::time::sleep(pause).await;
         }
     }
 }

@@ -4,12 +4,12 @@
 //! one call; where a node has none, that of `load`. A value is the runnable work for each processor: a number, or an
 //! object that has it as `onePerCore`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
-use estimand_api::names::DataName;
+use estimand_api::names::{DataName, NodeName};
 use estimand_api::value::Value;
-use estimand_client::Event;
+use estimand_client::Facts;
 use serde_json::Value as Json;
 
 use super::peers;
@@ -32,62 +32,20 @@ impl PressureReader {
     pub async fn run(&self) {
         let peers = peers(&self.shared).await;
         let names: Vec<DataName> = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
-        let mut known = FactsByName::default();
-        let take = |event| {
-            let nodes = known.take(event);
+        let told = |facts: &Facts, nodes: BTreeSet<NodeName>| {
             let mut pressures = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
-            nodes.iter().for_each(|node| pressures.set(node, known.of_node(node)));
+            for node in &nodes {
+                let pressure = NAMES.iter().find_map(|name| pressure(facts.get(name, node.as_str())?));
+                pressures.set(node.as_str(), pressure);
+            }
         };
-        peers.data_service.follow(&names, "the pressure of nodes", take).await;
+        peers.data_service.follow(&names, "the pressure of nodes", told).await;
     }
 }
 
-/// The facts of each name, by node.
-#[derive(Default)]
-struct FactsByName([BTreeMap<String, Pressure>; NAMES.len()]);
-
-impl FactsByName {
-    /// Takes what happened, and returns the nodes that it is about.
-    fn take(&mut self, event: Event) -> BTreeSet<String> {
-        match event {
-            Event::Snapshot { values, .. } => {
-                let before = std::mem::take(self).0.into_iter().flat_map(BTreeMap::into_keys);
-                values.iter().for_each(|value| self.put(value));
-                before.chain(values.iter().map(|value| value.node_name.to_string())).collect()
-            }
-            Event::Change(value) => {
-                self.put(&value);
-                BTreeSet::from([value.node_name.to_string()])
-            }
-            Event::Delete { data_name, node_name, .. } => {
-                if let Some(of_name) = self.of(data_name.as_str()) {
-                    of_name.remove(node_name.as_str());
-                }
-                BTreeSet::from([node_name.to_string()])
-            }
-        }
-    }
-
-    fn of(&mut self, name: &str) -> Option<&mut BTreeMap<String, Pressure>> {
-        let place = NAMES.iter().position(|known| *known == name)?;
-        self.0.get_mut(place)
-    }
-
-    fn put(&mut self, value: &Value) {
-        let Some(of_name) = self.of(value.data_name.as_str()) else { return };
-        match thousandths(&value.data_value) {
-            Some(thousandths) => {
-                let measured_at = millis(value.collected_at.timestamp_micros());
-                let fact = Pressure { thousandths, measured_at, revision: value.revision };
-                of_name.insert(value.node_name.to_string(), fact);
-            }
-            None => drop(of_name.remove(value.node_name.as_str())),
-        }
-    }
-
-    fn of_node(&self, node: &str) -> Option<Pressure> {
-        self.0.iter().find_map(|of_name| of_name.get(node)).copied()
-    }
+fn pressure(value: &Value) -> Option<Pressure> {
+    let measured_at = millis(value.collected_at.timestamp_micros());
+    Some(Pressure { thousandths: thousandths(&value.data_value)?, measured_at, revision: value.revision })
 }
 
 fn thousandths(value: &Json) -> Option<u64> {

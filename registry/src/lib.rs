@@ -28,8 +28,8 @@ use estimand_api::registration::{Change, Mode, Registration};
 use estimand_api::value::Binding;
 use estimand_client::{Client, Query as Values};
 use estimand_runtime::metrics::{Exposition, Kind};
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Clock, Readiness, Tasks};
+use estimand_service::{OnFatal, Writer};
 use estimand_store::{StoreUrl, Worker};
 use estimand_web::{Principal, Role, Routes, ServedPart};
 use futures_util::future::join_all;
@@ -37,7 +37,6 @@ use tokio::time::timeout;
 
 use crate::core::edit::{Ask, Outcome, Protection, ServedName};
 use crate::core::{Registrations, RenderedRegistration, StoredRegistration};
-use http::problems;
 use storage::{Storage, rows};
 use tasks::histories::Histories;
 use tasks::managers::Managers;
@@ -48,9 +47,6 @@ pub use tasks::managers::manager_options;
 
 /// How long the registry waits for the data service's bindings and values.
 const ASK_WITHIN: Duration = Duration::from_millis(500);
-
-/// Called once, with the reason, when the registry cannot go on and its process should end.
-pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The needs of a registry.
 pub struct RegistryOptions {
@@ -104,8 +100,7 @@ impl Registry {
         let shared =
             Arc::new(Shared { registrations: ArcSwapOption::empty(), histories, managers, clock, check });
         let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()), defaults);
-        let on_taken_over = Box::new(move || on_fatal(problems::TAKEN_OVER));
-        let writer = Writer::start(tasks, "registry", state, readiness.part("registry"), on_taken_over);
+        let writer = Writer::start(tasks, "registry", state, readiness.part("registry"), on_fatal);
         let (telling, driving) = (Arc::clone(&shared), tasks.clone());
         tasks.spawn("registry-histories", move |stop| {
             let (shared, mut driver) = (Arc::clone(&telling), Histories::driver(&driving));
@@ -145,7 +140,7 @@ impl Registry {
     ) -> Result<Vec<Outcome>, Problem> {
         self.registrations()?;
         let request = ChangeRequest { asks, protection, by: by.to_string() };
-        let (outcomes, histories) = self.0.writer.submit(request).await.map_err(problems::of_submit)?;
+        let (outcomes, histories) = self.0.writer.submit(request).await?;
         if let Some(ticket) = histories {
             self.0.shared.histories.tried(ticket).await;
         }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use estimand_api::names::DataName;
 use estimand_api::registration::Registration;
 use estimand_runtime::Ticket;
-use estimand_runtime::single_writer::{Decision, Request, State, StorageError};
+use estimand_service::{Decision, Request, State, StorageError};
 
 use crate::Shared;
 use crate::core::edit::{self, Ask, Occasion, Outcome, Protection};
 use crate::core::{Edit, Registrations, Rejection, RenderedRegistration};
-use crate::http::problems::TAKEN_OVER;
-use crate::storage::{self, Storage, rows};
+use crate::storage::{Storage, rows};
 
 /// The author of the default registrations in the audit trail.
 const DEFAULTS_BY: &str = "estimand";
@@ -76,7 +75,7 @@ impl RegistryState {
             }
         }
         if !edits.is_empty() {
-            self.storage.store(&edits).await.map_err(|error| storage::outcome(&error))?;
+            self.storage.store(&edits).await?;
         }
         self.versions.extend(edits.iter().map(|edit| (edit.name.to_string(), edit.version)));
         if !std::mem::take(&mut self.defaults).is_empty() {
@@ -111,10 +110,10 @@ impl State for RegistryState {
     type Change = Vec<Edit>;
     type Rejection = Rejection;
     const NAME: &'static str = "the registrations";
-    const TAKEN_OVER: &'static str = TAKEN_OVER;
+    const SERVICE: &'static str = "registry";
 
     async fn load(&mut self) -> Result<(), StorageError> {
-        let contents = self.storage.load().await.map_err(|error| storage::outcome(&error))?;
+        let contents = self.storage.load().await?;
         let by_name = contents.rows.into_iter().filter_map(rows::stored_registration).collect();
         self.versions = contents.versions;
         let before = self.shared.registrations.load().as_ref().map_or(0, |before| before.generation);
@@ -127,7 +126,7 @@ impl State for RegistryState {
     }
 
     async fn store(&mut self, changes: &[Vec<Edit>]) -> Result<(), StorageError> {
-        self.storage.store(&changes.concat()).await.map_err(|error| storage::outcome(&error))
+        Ok(self.storage.store(&changes.concat()).await?)
     }
 
     fn publish(&mut self, changes: &[Vec<Edit>]) {

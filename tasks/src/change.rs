@@ -11,9 +11,6 @@ use crate::core::queue::TaskNumber;
 use crate::images::{ImageChange, Images};
 use crate::task::{Array, Edit, Task};
 
-/// The reason why nothing can be changed any more, also for the operator.
-pub const TAKEN_OVER: &str = "another task service has taken over this store";
-
 /// Changes that are stored together.
 #[derive(Debug, Default)]
 pub struct Change {

@@ -44,8 +44,8 @@ use estimand_api::task_log::TaskLogEntry;
 use estimand_api::task_record::TaskTransition;
 use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
-use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
+use estimand_service::{OnFatal, Request, Writer};
 use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
@@ -64,9 +64,6 @@ use writer::TasksState;
 pub use engines::agents::Agents;
 pub use engines::{Engine, EngineError, EngineReply, PlacedAttempt};
 pub use shared::{FilePeer, Peers};
-
-/// Called once, with the reason, when the service cannot go on and its process should end.
-pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The needs of a task service.
 pub struct TaskServiceOptions {
@@ -108,8 +105,7 @@ impl TaskService {
         let tunnel_orders = OrderBook::new(clock.now_micros());
         let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
         let state = TasksState::new(Arc::clone(&shared), users, Storage::new(store.clone()));
-        let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
-        let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_taken_over);
+        let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_fatal);
         let reads = Arc::new(Worker::start(store, "tasks-reads"));
         background::start(&shared, &writer, &reads, tasks);
         let service = TaskService(Arc::new(Inner {
@@ -156,7 +152,7 @@ impl TaskService {
     where
         R: Request<TasksState>,
     {
-        self.0.writer.submit(request).await.map_err(http::problems::of_write)
+        Ok(self.0.writer.submit(request).await?)
     }
 
     /// Everything that happened to a task.

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimand_capacity::Tick;
-use estimand_runtime::single_writer::{State, StorageError};
+use estimand_service::{State, StorageError};
 use estimand_store::{LOG_PIECE, TaskGroup};
 use estimand_web::Users;
 
-use crate::change::{self, Change, Rejection, TAKEN_OVER};
+use crate::change::{self, Change, Rejection};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::feed::{self, PUBLISHER};
 use crate::shared::Shared;
 use crate::storage::promises::LoadedPromises;
-use crate::storage::{self, Storage, images, rows};
+use crate::storage::{Storage, images, rows};
 use crate::table::TaskTable;
 use crate::task::{TASK_BYTES, Task, tick};
 
@@ -56,12 +56,11 @@ impl State for TasksState {
     type Change = Change;
     type Rejection = Rejection;
     const NAME: &'static str = "the tasks";
-    const TAKEN_OVER: &'static str = TAKEN_OVER;
+    const SERVICE: &'static str = "task service";
     const GROUP: usize = GROUP_BYTES;
 
     async fn load(&mut self) -> Result<(), StorageError> {
-        let contents =
-            self.storage.load(self.staged.highest).await.map_err(|error| storage::outcome(&error))?;
+        let contents = self.storage.load(self.staged.highest).await?;
         tracing::info!(tasks = contents.tasks.len(), "the tasks are loaded");
         let feed = &contents.feed;
         self.shared.feed.begin(feed.base, feed.newest);
@@ -85,7 +84,7 @@ impl State for TasksState {
         let removed_to = self.shared.feed.removal(events.len() as u64);
         let feed = rows::feed_group(&events, removed_to, feed::cursor_of(changes));
         let group = TaskGroup { feed, images: images::group(changes), ..rows::group(changes) };
-        self.storage.store(group).await.map_err(|error| storage::outcome(&error))
+        Ok(self.storage.store(group).await?)
     }
 
     fn publish(&mut self, changes: &[Change]) {

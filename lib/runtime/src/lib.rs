@@ -18,7 +18,6 @@ pub mod pem;
 mod readiness;
 mod rounds;
 mod signals;
-pub mod single_writer;
 pub mod stop;
 mod system_trust;
 pub mod tasks;

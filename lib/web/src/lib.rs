@@ -49,7 +49,6 @@ pub mod server;
 mod share_report;
 mod shares;
 pub mod site;
-mod submit_problem;
 mod websocket;
 
 pub use accept::{NDJSON, is_ndjson, wants_lines, wants_text};
@@ -76,5 +75,4 @@ pub use server::{PeerIdentity, Server, ServerOptions, Tls, TlsOptions};
 pub use share_report::ShareReport;
 pub use shares::{Permit, User, Users};
 pub use site::Site;
-pub use submit_problem::submit_problem;
 pub use websocket::{Wire, is_upgrade, websocket, wire};

@@ -9,11 +9,9 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::registration::{
     Action, Batch, BatchAction, BatchOutcome, MAX_BATCH_BYTES, SubmittedRegistration,
 };
-use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query};
 
 use super::change::add_hint;
-use super::problems;
 use crate::Registry;
 use crate::core::edit::{self, Ask, Occasion, Outcome, Protection};
 
@@ -112,8 +110,7 @@ fn foresee(
     let (by, versions) = (caller.to_string(), HashMap::new());
     let now = crate::storage::rows::instant(registry.0.shared.clock.now_micros());
     let occasion = Occasion { now, by: &by, versions: &versions };
-    let decided = edit::decide(&*registry.registrations()?, asks, protection, occasion);
-    decided.map_err(|rejection| problems::of_submit(SubmitError::Rejected(rejection)))
+    Ok(edit::decide(&*registry.registrations()?, asks, protection, occasion)?)
 }
 
 fn report(outcome: &Outcome) -> BatchOutcome {

@@ -4,6 +4,6 @@ pub mod batch;
 pub mod change;
 pub mod patch;
 mod precondition;
-pub mod problems;
+mod problems;
 pub mod read;
 pub mod uploads;

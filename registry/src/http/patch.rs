@@ -11,11 +11,10 @@ use estimand_api::registration::{
     MAX_REGISTRATION_BYTES, MERGE_PATCH_MEDIA_TYPE, Registration, RegistrationPatch, RegistrationRecord,
 };
 use estimand_api::schema::of;
-use estimand_runtime::single_writer::SubmitError;
 use estimand_web::{Body, Failure, Principal, Query, path_name};
 
 use super::change::{add_hint, answer};
-use super::{precondition, problems};
+use super::precondition;
 use crate::Registry;
 use crate::core::edit::{Ask, Protection};
 use crate::core::{Rejection, StoredRegistration};
@@ -91,11 +90,10 @@ pub async fn patch(
 }
 
 fn current(registry: &Registry, name: &DataName) -> Result<RegistrationRecord, Problem> {
-    let rejected = |rejection| Err(problems::of_submit(SubmitError::Rejected(rejection)));
     match registry.registrations()?.get(name.as_str()) {
         Some(StoredRegistration::Readable(entry)) => Ok(entry.registered.clone()),
-        Some(StoredRegistration::Unreadable(_)) => rejected(Rejection::Unreadable(name.clone())),
-        None => rejected(Rejection::Unknown(name.clone())),
+        Some(StoredRegistration::Unreadable(_)) => Err(Rejection::Unreadable(name.clone()).into()),
+        None => Err(Rejection::Unknown(name.clone()).into()),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use estimand_runtime::single_writer::StorageError;
 use estimand_store::{Claim, Connection, Error, OwnedWorker, RegistrationChange, RegistrationRow, StoreUrl};
 
 use crate::core::Edit;
@@ -47,19 +46,5 @@ impl Storage {
             connection.change_registrations(claim, &changes)
         };
         self.0.write("storing registrations", write).await
-    }
-}
-
-/// The outcome of a call, as the writer has to know it.
-pub fn outcome(error: &Error) -> StorageError {
-    let cause = error.to_string();
-    match error {
-        Error::Fenced { .. } => StorageError::TakenOver(cause),
-        Error::Connection { .. } => StorageError::Unknown(cause),
-        Error::Busy { .. }
-        | Error::Refused { .. }
-        | Error::Denied { .. }
-        | Error::Damaged { .. }
-        | Error::Url(_) => StorageError::NotStored(cause),
     }
 }

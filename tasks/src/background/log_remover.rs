@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use estimand_client::PeerError;
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_service::{SubmitError, Writer};
 use estimand_store::{Connection, Error, Worker};
 use tokio::time::Instant;
 
+use crate::change::Rejection;
 use crate::core::queue::TaskNumber;
 use crate::requests::{ForgetAttempts, ShortenLog};
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub enum RemoveError {
     #[error("what is left of deleted tasks cannot be read: {0}")]
     Read(#[from] Error),
     #[error("what is left of a deleted task cannot be removed: {0}")]
-    Write(#[from] PeerError),
+    Write(#[from] SubmitError<Rejection>),
 }
 
 impl LogRemover {
@@ -46,10 +46,10 @@ impl Work for LogRemover {
         let has_more = match self.reads.run(Connection::task_log_to_remove).await? {
             Some(task) => {
                 let piece = ShortenLog { task: TaskNumber(rows::known(task)) };
-                self.writer.submit(piece).await.map_err(PeerError::of_write)?;
+                self.writer.submit(piece).await?;
                 true
             }
-            None => self.writer.submit(ForgetAttempts).await.map_err(PeerError::of_write)?,
+            None => self.writer.submit(ForgetAttempts).await?,
         };
         Ok(if has_more { Next::At(Instant::now()) } else { Next::Period })
     }

@@ -10,8 +10,8 @@ mod teller;
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Loop, Tasks};
+use estimand_service::Writer;
 use estimand_store::Worker;
 
 use crate::shared::{Peers, Shared};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use estimand_api::node::Node;
-use estimand_client::PeerError;
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_service::{SubmitError, Writer};
 
 use super::peers;
+use crate::change::Rejection;
 use crate::core::nodes::offers;
 use crate::core::retries::OnLoss;
 use crate::core::state::State;
@@ -37,7 +37,7 @@ pub enum RoundError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
-    Writer(#[from] PeerError),
+    Writer(#[from] SubmitError<Rejection>),
 }
 
 impl NodeReader {
@@ -112,7 +112,7 @@ impl Work for NodeReader {
             self.shared.telling.ask();
         }
         if let Some(offers) = news(&self.shared, &nodes) {
-            self.writer.submit(offers).await.map_err(PeerError::of_write)?;
+            self.writer.submit(offers).await?;
         }
         if self.shared.table(|table| table.promises.nodes().is_some()) {
             self.shared.nodes_ready.ready();
@@ -121,11 +121,11 @@ impl Work for NodeReader {
         let standings = self.standings();
         if !standings.is_empty() {
             let leaves_units = !standings.over.is_empty();
-            self.writer.submit(standings).await.map_err(PeerError::of_write)?;
+            self.writer.submit(standings).await?;
             if leaves_units {
                 // Units of promises on silent nodes that had a task may move.
                 let offers = NodeOffers(offers(&nodes));
-                self.writer.submit(offers).await.map_err(PeerError::of_write)?;
+                self.writer.submit(offers).await?;
             }
         }
         Ok(Next::Period)

@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use estimand_client::PeerError;
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_service::{SubmitError, Writer};
 use tokio::time::Instant;
 
+use crate::change::Rejection;
 use crate::core::Millis;
 use crate::core::plan::{Displacement, Placing, Plan};
 use crate::core::queue::TaskNumber;
@@ -17,6 +17,9 @@ use crate::requests::{MakeRoom, PassTime, Placement, Placements};
 use crate::shared::{Changed, Shared};
 use crate::task::millis;
 use crate::writer::TasksState;
+
+/// The reason why decisions are not stored.
+type StoreError = SubmitError<Rejection>;
 
 pub struct PlannerLoop {
     shared: Arc<Shared>,
@@ -56,34 +59,34 @@ impl PlannerLoop {
     }
 
     /// Has promises begin and end that are due, and tasks end before their promises do.
-    async fn pass_time(&self, now: Millis) -> Result<(), PeerError> {
+    async fn pass_time(&self, now: Millis) -> Result<(), StoreError> {
         match self.shared.table(|table| table.is_due(now)) {
             false => Ok(()),
-            true => self.writer.submit(PassTime).await.map_err(PeerError::of_write),
+            true => self.writer.submit(PassTime).await,
         }
     }
 
     /// Has the decisions stored. Tasks for which there is no room any more wait for the next round, which comes with the change
     /// that took it.
-    async fn place(&mut self, placements: Vec<Placement>, now: Millis) -> Result<(), PeerError> {
+    async fn place(&mut self, placements: Vec<Placement>, now: Millis) -> Result<(), StoreError> {
         let outcome = self.writer.submit(Placements(placements)).await;
         let stored = outcome.as_ref().cloned().unwrap_or_default();
         self.shared.look_again(self.plan.answer_placings(&stored, now));
-        outcome.map(drop).map_err(PeerError::of_write)
+        outcome.map(drop)
     }
 
     /// Has tasks make room for promises.
-    async fn make_room(&mut self, displaced: Vec<Displacement>) -> Result<(), PeerError> {
+    async fn make_room(&mut self, displaced: Vec<Displacement>) -> Result<(), StoreError> {
         let outcome = self.writer.submit(MakeRoom(displaced)).await;
         self.plan.answer_recalls(outcome.is_ok());
-        outcome.map_err(PeerError::of_write)
+        outcome
     }
 }
 
 impl Work for PlannerLoop {
-    type Error = PeerError;
+    type Error = StoreError;
 
-    async fn round(&mut self) -> Result<Next, PeerError> {
+    async fn round(&mut self) -> Result<Next, StoreError> {
         let Some(nodes) = self.shared.nodes.load_full().filter(|_| self.shared.is_loaded()) else {
             return Ok(Next::Period);
         };

@@ -5,7 +5,7 @@ pub mod changes;
 pub mod events;
 pub mod images;
 pub mod logs;
-pub mod problems;
+mod problems;
 pub mod promises;
 pub mod read;
 mod selection;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use estimand_api::problem::Problem;
 use estimand_api::task_event::TaskEvent;
 use estimand_broker::amqp::{AmqpError, AmqpUrl, Connection};
-use estimand_runtime::single_writer::{Decision, Request};
 use estimand_runtime::{CallError, Calls, Next, Tasks, Work};
+use estimand_service::{Decision, Request};
 use tokio::time::Instant;
 
 use crate::TaskService;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::Rejection;

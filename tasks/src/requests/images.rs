@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use estimand_api::image::{ImageToPublish, PublishedImage};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use crate::change::{Change, Rejection};
 use crate::images::{ImageChange, MAX_IMAGES};

@@ -1,6 +1,6 @@
 //! Tasks that run without a promise make room for one: each is asked to write down how far it is, ended, and waits again.
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::Rejection;

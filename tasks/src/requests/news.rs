@@ -6,7 +6,7 @@ use std::sync::Arc;
 use estimand_api::task::{TaskReport, TaskStage};
 use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 use estimand_store::TaskLogRow;
 
 use super::edits::Edits;

@@ -8,7 +8,7 @@ use estimand_api::promise::{
     PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, PromisesReleased, Room,
 };
 use estimand_capacity::{LedgerError, Tick, Window};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::{Change, Rejection};

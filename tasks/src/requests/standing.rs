@@ -3,7 +3,7 @@
 //! The manager says that a node is lost only when every lease of slots that it gave it is over. A task there has a lease of its
 //! own, which goes on for longer, and may be placed elsewhere when that is over; one that has none waits for its node.
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::edits::Edits;
 use crate::change::Rejection;

@@ -6,7 +6,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
 use estimand_api::share::ShareKind;
 use estimand_api::task_document::{TaskDocument, array_member};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::edits::tallied;
 use super::room::{NewTasks, room};

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use estimand_runtime::single_writer::StorageError;
 use estimand_store::{Claim, Connection, Error, GoneTaskRow, OwnedWorker, StoreUrl, StoredTasks, TaskGroup};
 
 use crate::images::Images;
@@ -73,18 +72,4 @@ fn read(connection: &mut Connection) -> Result<(StoredTasks, Vec<Task>), Error> 
         tasks.extend(rows::task(&row, rows::known(events), &arrays, &given));
     })?;
     Ok((stored, tasks))
-}
-
-/// The outcome of a call, as the writer has to know it.
-pub fn outcome(error: &Error) -> StorageError {
-    let cause = error.to_string();
-    match error {
-        Error::Fenced { .. } => StorageError::TakenOver(cause),
-        Error::Connection { .. } => StorageError::Unknown(cause),
-        Error::Busy { .. }
-        | Error::Refused { .. }
-        | Error::Denied { .. }
-        | Error::Damaged { .. }
-        | Error::Url(_) => StorageError::NotStored(cause),
-    }
 }

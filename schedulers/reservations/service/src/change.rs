@@ -10,9 +10,6 @@ use crate::choice::Choice;
 use crate::credits::{CreditError, Entry};
 use crate::reservation::Reservation;
 
-/// The reason why nothing can be changed any more, also for the operator.
-pub const TAKEN_OVER: &str = "another reservation service has taken over this store";
-
 /// A bid with its place among all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidRecord {

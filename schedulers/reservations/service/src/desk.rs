@@ -25,14 +25,14 @@ use estimand_client::Client;
 use estimand_ordering::{Order, OrderKey, Step};
 use estimand_reservations::MAX_LIST;
 use estimand_runtime::Stop;
-use estimand_runtime::single_writer::Writer;
+use estimand_service::Writer;
 use futures_util::future::join_all;
 use tokio::time::{Duration, sleep};
 
+use crate::change::Rejection;
 use crate::document::Document;
 use crate::ledger;
 use crate::prices::{self, Priced, Prices};
-use crate::problems;
 use crate::refusals;
 use crate::requests::{Open, Opened, known};
 use crate::reservation::{Reservation, State};
@@ -212,7 +212,7 @@ impl Desk {
             match outcome {
                 Ok(Opened::New(reservations)) => groups.push(OrderGroup::new(reservations, priced, reply)),
                 Ok(known) => drop(reply.send(Ok(known))),
-                Err(error) => drop(reply.send(Err(problems::of_write(error)))),
+                Err(error) => drop(reply.send(Err(error.into()))),
             }
         }
         if !groups.is_empty() {
@@ -285,7 +285,7 @@ impl Desk {
         let documents: Vec<&Document> = request.documents.iter().map(|document| &**document).collect();
         let before =
             self.shared.table(|table| known(table, request.key.as_deref(), &documents, request.list));
-        if let Some(known) = before.map_err(|rejection| problems::of_rejection(&rejection))? {
+        if let Some(known) = before? {
             return match known.iter().any(|one| one.state() == State::Pending) {
                 true => {
                     let detail = "the same request is being promised; whether it is will be known soon";
@@ -302,7 +302,7 @@ impl Desk {
         let credits = self.shared.table(|table| table.credits.check(&request.account, price));
         if let Err(error) = credits {
             give_back(prices, &asked, &priced);
-            return Err(problems::of_credits(&error));
+            return Err(Rejection::from(error).into());
         }
         let offered: Vec<_> = asked.iter().map(|(document, _)| *document).zip(&priced).collect();
         if let Err(problem) = check_shares(&self.shared, &request.scope, &offered) {

@@ -46,8 +46,8 @@ use estimand_client::Client;
 // The rule by which credits move is the one of the core.
 use estimand_reservations::credits;
 use estimand_runtime::metrics::Exposition;
-use estimand_runtime::single_writer::{Request, Writer};
 use estimand_runtime::{Clock, Readiness, Tasks};
+use estimand_service::{OnFatal, Request, Writer};
 use estimand_store::{CreditEntryRow, StoreUrl, Worker};
 use estimand_web::{Role, Routes, Scope, ServedPart, ShareReport};
 use tokio::sync::Mutex;
@@ -77,9 +77,6 @@ const KEEP_WITHIN: Duration = Duration::from_secs(2);
 /// How long the cancellation of a reservation waits for what its task had.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Called once, with the reason, when the service cannot go on and its process should end.
-pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
-
 /// The needs of a reservation service.
 pub struct ReservationServiceOptions {
     pub store: StoreUrl,
@@ -106,9 +103,8 @@ impl ReservationService {
         let ReservationServiceOptions { store, clock, settings, on_fatal } = options;
         let shared = Arc::new(Shared::new(clock, settings));
         let state = ReservationsState::new(Arc::clone(&shared), Storage::new(store.clone()));
-        let on_taken_over = Box::new(move || on_fatal(change::TAKEN_OVER));
         let ready = readiness.part("reservations");
-        let writer = Writer::start(tasks, "reservations", state, ready, on_taken_over);
+        let writer = Writer::start(tasks, "reservations", state, ready, on_fatal);
         let reads = Arc::new(Worker::start(store, "reservations-reads"));
         background::start(&shared, &writer, &reads, tasks);
         let (door, queue) = desk::queue();
@@ -147,7 +143,7 @@ impl ReservationService {
     where
         R: Request<ReservationsState>,
     {
-        self.0.writer.submit(request).await.map_err(problems::of_write)
+        Ok(self.0.writer.submit(request).await?)
     }
 
     /// The price that a request would have now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_client::{Client, PeerError};
 use estimand_runtime::Rounds;
-use estimand_runtime::single_writer::Writer;
+use estimand_service::Writer;
 
 use crate::celery::{CeleryStart, Standing, id};
 use crate::refusals::micros;
@@ -103,7 +103,7 @@ impl Starts {
             StartNews::Waits(_) | StartNews::Missed(_) | StartNews::Taken => None,
         };
         let report = StartReport { number: start.number, news };
-        self.writer.submit(report).await.map_err(PeerError::of_write)?;
+        self.writer.submit(report).await?;
         if let Some(at) = published {
             self.shared.figures.published(at.saturating_sub(start.begin));
         }

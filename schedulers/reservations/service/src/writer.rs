@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use estimand_runtime::single_writer::{State, StorageError};
+use estimand_service::{State, StorageError};
 
-use crate::change::{Change, Rejection, TAKEN_OVER, outcomes};
+use crate::change::{Change, Rejection, outcomes};
 use crate::shared::Shared;
-use crate::storage::{self, Storage, rows};
+use crate::storage::{Storage, rows};
 use crate::table::Table;
 
 /// How many changes are stored at once.
@@ -44,12 +44,12 @@ impl State for ReservationsState {
     type Change = Change;
     type Rejection = Rejection;
     const NAME: &'static str = "the reservations";
-    const TAKEN_OVER: &'static str = TAKEN_OVER;
+    const SERVICE: &'static str = "reservation service";
     const GROUP: usize = GROUP_CHANGES;
 
     async fn load(&mut self) -> Result<(), StorageError> {
         let highest = self.staged.highest;
-        let table = self.storage.load(highest).await.map_err(|error| storage::outcome(&error))?;
+        let table = self.storage.load(highest).await?;
         tracing::info!(reservations = table.len(), "the reservations are loaded");
         self.shared.replace(table.clone());
         self.staged = table;
@@ -58,7 +58,7 @@ impl State for ReservationsState {
 
     async fn store(&mut self, changes: &[Change]) -> Result<(), StorageError> {
         let group = rows::group(changes, self.staged.highest);
-        self.storage.store(group).await.map_err(|error| storage::outcome(&error))
+        Ok(self.storage.store(group).await?)
     }
 
     fn publish(&mut self, changes: &[Change]) {

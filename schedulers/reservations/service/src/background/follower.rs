@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use estimand_api::promise::PromisePage;
 use estimand_client::{Client, Error, PeerError, within};
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_service::Writer;
 use futures_util::future::try_join_all;
 
 use super::{ANSWER_WITHIN, look_up};
@@ -90,9 +90,7 @@ impl Work for Follower {
         if let Some(seen) = &mut self.seen {
             seen.extend(known.iter().map(|(number, _)| *number));
         }
-        try_join_all(known.into_iter().map(|(_, news)| self.writer.submit(news)))
-            .await
-            .map_err(PeerError::of_write)?;
+        try_join_all(known.into_iter().map(|(_, news)| self.writer.submit(news))).await?;
         self.shared.heard_of(page.revision);
         self.heard = Some(page.next);
         if page.next >= page.revision {

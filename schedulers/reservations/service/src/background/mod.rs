@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_client::{Client, PeerError, within};
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Loop, Tasks};
+use estimand_service::Writer;
 use estimand_store::Worker;
 
 use crate::requests::LookedUp;
@@ -44,7 +44,7 @@ async fn look_up(
         Err(error) => return Err(error),
     };
     let found = LookedUp { number: reservation.number, record };
-    writer.submit(found).await.map_err(PeerError::of_write)
+    Ok(writer.submit(found).await?)
 }
 
 /// `bids` reads the bids that the predictor is trained on.

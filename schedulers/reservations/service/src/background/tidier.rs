@@ -6,8 +6,8 @@ use std::sync::Arc;
 use estimand_api::promise::{MAX_BATCH, PromiseTasks};
 use estimand_client::{Client, Error, PeerError, within};
 use estimand_ordering::Question;
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Work};
+use estimand_service::Writer;
 use estimand_web::Scope;
 
 use super::{ANSWER_WITHIN, look_up};
@@ -69,7 +69,7 @@ impl Tidier {
         let done = within(ANSWER_WITHIN, ledger::carry(client, &Question::GiveBack { promises })).await?;
         self.shared.heard_of(done.revision);
         let numbers = some.iter().map(|reservation| reservation.number).collect();
-        self.writer.submit(Released(numbers)).await.map_err(PeerError::of_write)
+        Ok(self.writer.submit(Released(numbers)).await?)
     }
 
     /// Takes back the task of before a change, so that its id is free for the one after it.
@@ -85,7 +85,7 @@ impl Tidier {
                 Err(error) => return Err(error),
             }
         }
-        self.writer.submit(TaskWithdrawn(reservation.number)).await.map_err(PeerError::of_write)
+        Ok(self.writer.submit(TaskWithdrawn(reservation.number)).await?)
     }
 
     /// Looks whether all tasks on a promise are over. What was heard may be about a task of before a change, so it is looked now.
@@ -104,7 +104,7 @@ impl Tidier {
             return Ok(());
         }
         let known = TasksKnown { number: *number, tasks };
-        self.writer.submit(known).await.map_err(PeerError::of_write)
+        Ok(self.writer.submit(known).await?)
     }
 
     async fn submit(&self, client: &Client, reservation: &Reservation) -> Result<(), PeerError> {
@@ -119,13 +119,13 @@ impl Tidier {
                 let (id, by) = (reservation.id.clone(), "scheduler".to_owned());
                 let in_full = Some(reason.clone());
                 let cancel = Cancel { id, by, scope: Scope::default(), in_full, tasks: None };
-                self.writer.submit(cancel).await.map_err(PeerError::of_write)?;
+                self.writer.submit(cancel).await?;
                 TaskStanding::Refused(reason)
             }
             Err(error) => return Err(error),
         };
         let known = TaskKnown { number: reservation.number, key: reservation.task_key(), task };
-        self.writer.submit(known).await.map_err(PeerError::of_write)
+        Ok(self.writer.submit(known).await?)
     }
 }
 

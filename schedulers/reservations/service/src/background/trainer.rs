@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_client::PeerError;
 use estimand_reservations::predict::Method;
-use estimand_runtime::single_writer::Writer;
 use estimand_runtime::{Next, Stop, Work};
+use estimand_service::{SubmitError, Writer};
 use estimand_store::Worker;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::change::Rejection;
 use crate::choice::Choice;
 use crate::predictions::{Goods, Predictions};
 use crate::requests::Choose;
@@ -49,7 +49,7 @@ pub struct Attempt {
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingError {
     #[error(transparent)]
-    Writer(#[from] PeerError),
+    Writer(#[from] SubmitError<Rejection>),
     #[error("the bids cannot be read: {0}")]
     Store(#[from] estimand_store::Error),
     #[error("the training ended in the middle: {0}")]
@@ -94,7 +94,7 @@ impl Trainer {
         match heard.filter(|heard| !heard.is_same(&known)) {
             None => Ok(known),
             Some(heard) => {
-                let chosen = self.writer.submit(Choose(heard)).await.map_err(PeerError::of_write)?;
+                let chosen = self.writer.submit(Choose(heard)).await?;
                 tracing::info!(predictor = %chosen.method, period = chosen.period, "another predictor of demand is chosen");
                 Ok(chosen)
             }

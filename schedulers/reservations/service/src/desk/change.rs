@@ -15,7 +15,6 @@ use super::{ChangeRequest, Desk, new_key};
 use crate::change::Rejection;
 use crate::document::Document;
 use crate::prices::{Priced, Prices};
-use crate::problems;
 use crate::refusals;
 use crate::requests::{ChangeAnswer, ChangeAnswered, PlanChange};
 use crate::reservation::{Offer, PendingChange, Reservation, State};
@@ -43,12 +42,11 @@ fn priced(
     without: &BTreeSet<(u64, u64)>,
 ) -> Result<(Document, Priced), Problem> {
     let (id, now) = (|| reservation.id.clone(), shared.now());
-    let rejected = |rejection: Rejection| Err(problems::of_rejection(&rejection));
     if reservation.state() != State::Promised || reservation.progress.offer.start <= now {
-        return rejected(Rejection::Begun { id: id(), state: reservation.state().as_str() });
+        return Err(Rejection::Begun { id: id(), state: reservation.state().as_str() }.into());
     }
     if reservation.progress.change.is_some() {
-        return rejected(Rejection::Changing(id()));
+        return Err(Rejection::Changing(id()).into());
     }
     let document = reservation.document.changed(&request.change, shared.clock.now_micros())?;
     let mut scratch = prices.clone();
@@ -105,7 +103,7 @@ impl Desk {
             };
             let (number, before) = (reservation.number, Arc::clone(&reservation.document));
             let plan = PlanChange { number, before, change: change.clone(), by: request.by.clone() };
-            self.writer.submit(plan).await.map_err(problems::of_write)?;
+            self.writer.submit(plan).await?;
             order.change(change.revision, change.resize());
             match self.ask(client, &mut order).await {
                 Some(Step::Done(done)) => {
@@ -158,6 +156,6 @@ impl Desk {
         answer: ChangeAnswer,
     ) -> Result<Arc<Reservation>, Problem> {
         let answered = ChangeAnswered { number, key: key.to_owned(), answer };
-        self.writer.submit(answered).await.map_err(problems::of_write)
+        Ok(self.writer.submit(answered).await?)
     }
 }

@@ -14,7 +14,6 @@ use super::pricing::{Asked, price_all, with_values};
 use super::{Desk, Reply, new_key};
 use crate::document::Document;
 use crate::prices::{Priced, Prices};
-use crate::problems;
 use crate::requests::{Answer, Answered, Opened};
 use crate::reservation::{Offer, Reservation, State};
 use crate::settings::Settings;
@@ -136,7 +135,7 @@ impl Desk {
         let (shared, writer) = (Arc::clone(&self.shared), self.writer.clone());
         let turn = self.answering.begin(&order.key);
         tokio::spawn(async move {
-            let outcome = writer.submit(answered).await.map_err(problems::of_write);
+            let outcome = writer.submit(answered).await.map_err(Problem::from);
             drop(turn);
             let has_task = members(&groups).any(|member| member.reservation.document.task.is_some());
             tell_all(groups, outcome);
@@ -265,7 +264,7 @@ impl Desk {
         answer: Answer,
     ) -> Result<Vec<Arc<Reservation>>, Problem> {
         let answered = Answered { numbers, order: order.key.clone(), answer };
-        self.writer.submit(answered).await.map_err(problems::of_write)
+        Ok(self.writer.submit(answered).await?)
     }
 }
 

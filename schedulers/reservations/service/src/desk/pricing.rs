@@ -9,7 +9,6 @@ use estimand_web::Scope;
 
 use crate::document::Document;
 use crate::prices::{Priced, Prices};
-use crate::problems;
 use crate::refusals;
 use crate::requests::{self, room};
 use crate::shared::Shared;
@@ -63,8 +62,8 @@ pub fn check_room(shared: &Shared, prices: &Prices, new: usize) -> Result<(), Pr
     if !prices.has_promises_left(new) {
         return Err(refusals::no_promises_left());
     }
-    let rejected = shared.table(|table| room(table, new).err());
-    rejected.map_or(Ok(()), |rejection| Err(problems::of_rejection(&rejection)))
+    shared.table(|table| room(table, new))?;
+    Ok(())
 }
 
 /// Refuses what a user's share has no room for.
@@ -73,11 +72,11 @@ pub fn check_shares(shared: &Shared, scope: &Scope, asked: &[(&Document, &Priced
     let offers = asked.iter().map(|(_, priced)| priced.offer);
     let bytes = asked.iter().map(|(document, _)| document.bytes).sum();
     let places = shared.known_prices()?.places();
-    let rejected = shared.table(|table| {
-        let fits = requests::check_shares(table, scope, user, offers, places);
-        fits.and_then(|()| requests::room_for_bytes(table, scope, user, bytes)).err()
-    });
-    rejected.map_or(Ok(()), |rejection| Err(problems::of_rejection(&rejection)))
+    shared.table(|table| {
+        requests::check_shares(table, scope, user, offers, places)?;
+        requests::room_for_bytes(table, scope, user, bytes)
+    })?;
+    Ok(())
 }
 
 /// The prices of a list of requests, of which nothing is promised.

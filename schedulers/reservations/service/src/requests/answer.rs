@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_ordering::OrderKey;
 use estimand_reservations::Money;
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::{Edit, together};
 use crate::change::Rejection;

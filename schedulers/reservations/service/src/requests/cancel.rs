@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use estimand_api::promise::PromiseTasks;
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 use estimand_web::Scope;
 
 use super::Edit;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use estimand_api::promise::PromiseRecord;
 use estimand_reservations::fee;
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::Edit;
 use crate::change::Rejection;

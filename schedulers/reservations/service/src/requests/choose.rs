@@ -1,6 +1,6 @@
 //! Another predictor is chosen.
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use crate::change::{Change, Rejection};
 use crate::choice::Choice;

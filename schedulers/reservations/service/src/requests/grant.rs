@@ -1,7 +1,7 @@
 //! New credits, by an operator's word.
 
 use estimand_reservations::Money;
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use crate::change::{Change, Rejection};
 use crate::credits::{Entry, Reason};

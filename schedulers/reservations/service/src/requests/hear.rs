@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use estimand_api::promise::{PromiseRecord, PromiseState};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::Edit;
 use super::settle::ended;

@@ -29,7 +29,7 @@ pub use tidy::{Released, TaskKnown, TaskWithdrawn};
 use std::sync::Arc;
 
 use estimand_reservations::{Money, Settlement};
-use estimand_runtime::single_writer::Decision;
+use estimand_service::Decision;
 
 use crate::change::Change;
 use crate::credits::{Entry, HELD, INCOME, Reason};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use estimand_api::share::ShareKind;
 use estimand_ordering::OrderKey;
 use estimand_reservations::Money;
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 use estimand_web::Scope;
 
 use super::bid::key_of;

@@ -3,7 +3,7 @@
 
 use estimand_api::promise::PromiseTasks;
 use estimand_reservations::{Delivery, EarlyEnd};
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::Edit;
 use crate::celery::Standing;

@@ -1,6 +1,6 @@
 //! The outcome of the start of a reservation that goes to Celery.
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::Edit;
 use crate::celery::Standing;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use estimand_api::promise::{PromiseRecord, PromiseState, PromiseTasks};
 use estimand_ordering::OrderKey;
 use estimand_runtime::Clock;
-use estimand_runtime::single_writer::{Request, State as _};
+use estimand_service::{Request, State as _};
 use estimand_web::Scope;
 use proptest::prelude::*;
 use serde_json::json;

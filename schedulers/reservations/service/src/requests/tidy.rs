@@ -1,6 +1,6 @@
 //! A deed in the task service that a reservation asked for, and that is done.
 
-use estimand_runtime::single_writer::{Decision, Request};
+use estimand_service::{Decision, Request};
 
 use super::{Edit, together};
 use crate::change::Rejection;

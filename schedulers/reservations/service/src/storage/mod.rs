@@ -1,6 +1,5 @@
 //! The reservation service's calls on the store, each one transaction or a load.
 
-use estimand_runtime::single_writer::StorageError;
 use estimand_store::{Claim, Connection, Error, OwnedWorker, ReservationGroup, StoreUrl};
 
 use crate::table::Table;
@@ -28,19 +27,5 @@ impl Storage {
         let write =
             move |connection: &mut Connection, claim: &Claim| connection.commit_reservations(claim, &group);
         self.0.write("storing reservations", write).await
-    }
-}
-
-/// The outcome of a call, as the writer has to know it.
-pub fn outcome(error: &Error) -> StorageError {
-    let cause = error.to_string();
-    match error {
-        Error::Fenced { .. } => StorageError::TakenOver(cause),
-        Error::Connection { .. } => StorageError::Unknown(cause),
-        Error::Busy { .. }
-        | Error::Refused { .. }
-        | Error::Denied { .. }
-        | Error::Damaged { .. }
-        | Error::Url(_) => StorageError::NotStored(cause),
     }
 }

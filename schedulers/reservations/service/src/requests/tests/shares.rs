@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use estimand_api::problem::Problem;
 use estimand_api::share::{LimitChanges, Limits, ShareKind};
 use estimand_web::{Principal, Users};
 
@@ -150,7 +151,7 @@ fn a_store_over_the_bounds_loads_and_refuses_only_what_is_new() {
     let opened = (0..64).map_while(|_| world.open("ops", &operator, &small, 1, 0).ok()).count();
     assert!(opened > 0 && opened < 64, "{opened}");
     let refused = world.open("ops", &operator, &small, 1, 0).unwrap_err();
-    assert_eq!(crate::problems::of_rejection(&refused).status, 503);
+    assert_eq!(Problem::from(refused).status, 503);
 }
 
 /// A reservation of eve's.

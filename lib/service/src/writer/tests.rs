@@ -1,10 +1,9 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use estimand_runtime::Readiness;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::Readiness;
 
 /// A number that can be raised; the storage does as it is told.
 #[derive(Default)]
@@ -49,7 +48,7 @@ impl State for Tally {
     type Change = u64;
     type Rejection = &'static str;
     const NAME: &'static str = "the tallies";
-    const TAKEN_OVER: &'static str = "claimed by another process";
+    const SERVICE: &'static str = "tally service";
     const GROUP: usize = 4;
 
     async fn load(&mut self) -> Result<(), StorageError> {
@@ -96,7 +95,7 @@ impl State for Tally {
 }
 
 fn writer(tasks: &Tasks, tally: Tally) -> Writer<Tally> {
-    Writer::start(tasks, "tally", tally, Readiness::new().part("tally"), Box::new(|| {}))
+    Writer::start(tasks, "tally", tally, Readiness::new().part("tally"), Box::new(|_| {}))
 }
 
 /// The answers to requests that arrive together, and how many changes were stored at a time.
@@ -127,7 +126,7 @@ async fn requests_that_arrive_together_are_stored_together() {
     assert_eq!(answers, [Ok(1), Ok(2), Ok(3), Ok(4), lost.clone(), lost.clone(), lost]);
 
     let (answers, _) = together(&[Step::TakeOver], &[0, 1, 13, 0]).await;
-    let over = Err(SubmitError::TakenOver);
+    let over = Err(SubmitError::TakenOver(Tally::SERVICE));
     assert_eq!(answers, [Ok(0), over.clone(), over.clone(), over], "what was decided on it shares its fate");
 }
 
@@ -142,8 +141,8 @@ async fn a_change_that_the_storage_refuses_takes_none_with_it_that_came_before()
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_stored_then_published_and_every_outcome_is_told_apart() {
-    let over = Arc::new(AtomicBool::new(false));
-    let (tasks, heard) = (Tasks::new(), Arc::clone(&over));
+    let reasons = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (tasks, heard) = (Tasks::new(), Arc::clone(&reasons));
     let script = [
         Step::Take,
         Step::BreakOff { taken: true },
@@ -152,9 +151,9 @@ async fn a_change_is_stored_then_published_and_every_outcome_is_told_apart() {
         Step::TakeOver,
     ];
     let tally = Tally { stored: 5, script: script.into(), ..Tally::default() };
-    let on_taken_over = Box::new(move || heard.store(true, Ordering::SeqCst));
+    let on_fatal = Box::new(move |why: &str| heard.lock().unwrap().push(why.to_owned()));
     let ready = Readiness::new().part("tally");
-    let writer = Writer::start(&tasks, "tally", tally, ready, on_taken_over);
+    let writer = Writer::start(&tasks, "tally", tally, ready, on_fatal);
     for (by, expected) in [
         (0, Ok(5)),
         (13, Err(SubmitError::Rejected("thirteen"))),
@@ -163,12 +162,12 @@ async fn a_change_is_stored_then_published_and_every_outcome_is_told_apart() {
         (1, Err(SubmitError::Broken)),
         (1, Err(SubmitError::NotStored)),
         (0, Ok(7)),
-        (1, Err(SubmitError::TakenOver)),
-        (0, Err(SubmitError::TakenOver)),
+        (1, Err(SubmitError::TakenOver(Tally::SERVICE))),
+        (0, Err(SubmitError::TakenOver(Tally::SERVICE))),
     ] {
         assert_eq!(writer.submit(Raise(by)).await, expected, "by {by}");
     }
-    assert!(over.load(Ordering::SeqCst));
+    assert_eq!(*reasons.lock().unwrap(), ["another tally service has taken over this store"]);
     tasks.stop_all(Duration::from_secs(1)).await.unwrap();
-    assert_eq!(writer.submit(Raise(0)).await, Err(SubmitError::Stopping));
+    assert_eq!(writer.submit(Raise(0)).await, Err(SubmitError::Stopping(Tally::SERVICE)));
 }

@@ -19,13 +19,14 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
+use estimand_runtime::{BackOff, PartReady, Stop, Tasks, Trouble};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::{BackOff, PartReady, Stop, Tasks, Trouble};
+use crate::errors::{StorageError, SubmitError, taken_over};
 use pending::{Group, Job, PendingRequest};
 
-pub use state::{Decision, Request, State, StorageError, SubmitError};
+pub use state::{Decision, Request, State};
 
 /// How many requests may wait; their callers hold more of them, and wait for a place.
 const MAX_WAITING: usize = 256;
@@ -41,8 +42,8 @@ const FIND_OUT_WITHIN: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Called once when another process has taken the storage over.
-pub type OnTakenOver = Box<dyn Fn() + Send + Sync>;
+/// Called once, with the reason, when a service cannot go on and its process should end.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Hands requests to the writer. Clones are the same.
 pub struct Writer<S: State>(mpsc::Sender<Box<dyn Job<S>>>);
@@ -55,19 +56,13 @@ impl<S: State> Clone for Writer<S> {
 
 impl<S: State> Writer<S> {
     /// Starts the task. Loading goes on after this returns, and `ready` says when it is done.
-    pub fn start(
-        tasks: &Tasks,
-        name: &'static str,
-        state: S,
-        ready: PartReady,
-        on_taken_over: OnTakenOver,
-    ) -> Self {
+    pub fn start(tasks: &Tasks, name: &'static str, state: S, ready: PartReady, on_fatal: OnFatal) -> Self {
         let (sender, inbox) = mpsc::channel(MAX_WAITING);
         let task = WriterTask {
             state,
             inbox,
             ready,
-            on_taken_over,
+            on_fatal,
             certainty: Certainty::Unknown,
             has_loaded: false,
             trouble: Trouble::default(),
@@ -87,7 +82,7 @@ impl<S: State> Writer<S> {
         let job = Box::new(PendingRequest { request, reply });
         self.0.send_timeout(job, PLACE_WITHIN).await.map_err(|refused| match refused {
             mpsc::error::SendTimeoutError::Timeout(_) => SubmitError::Overloaded,
-            mpsc::error::SendTimeoutError::Closed(_) => SubmitError::Stopping,
+            mpsc::error::SendTimeoutError::Closed(_) => SubmitError::Stopping(S::SERVICE),
         })?;
         match timeout(ANSWER_WITHIN, answer).await {
             Ok(Ok(answer)) => answer,
@@ -112,7 +107,7 @@ struct WriterTask<S: State> {
     state: S,
     inbox: mpsc::Receiver<Box<dyn Job<S>>>,
     ready: PartReady,
-    on_taken_over: OnTakenOver,
+    on_fatal: OnFatal,
     certainty: Certainty,
     has_loaded: bool,
     /// With loading.
@@ -190,7 +185,7 @@ impl<S: State> WriterTask<S> {
     /// Decides a request and those that wait behind it, as far as they are stored together, and answers them.
     async fn perform(&mut self, first: Box<dyn Job<S>>) {
         if self.certainty == Certainty::Over {
-            return first.refuse(SubmitError::TakenOver);
+            return first.refuse(SubmitError::TakenOver(S::SERVICE));
         }
         let mut group = Group { changes: Vec::new(), callers: Vec::new() };
         let (mut next, mut decided, mut weight) = (Some(first), 0, 0);
@@ -252,7 +247,7 @@ impl<S: State> WriterTask<S> {
             }
             Err(error @ StorageError::TakenOver(_)) => {
                 self.end(&error);
-                Err(SubmitError::TakenOver)
+                Err(SubmitError::TakenOver(S::SERVICE))
             }
             Err(StorageError::Unknown(cause)) => {
                 tracing::warn!(cause, "a change of {} broke off; finding out", S::NAME);
@@ -290,8 +285,9 @@ impl<S: State> WriterTask<S> {
     fn end(&mut self, error: &StorageError) {
         self.certainty = Certainty::Over;
         tracing::error!(%error, "another process has taken {} over", S::NAME);
-        self.ready.not_ready(S::TAKEN_OVER);
-        (self.on_taken_over)();
+        let reason = taken_over(S::SERVICE);
+        self.ready.not_ready(&reason);
+        (self.on_fatal)(&reason);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::future::Future;
 
+use crate::StorageError;
+
 /// The state of a service, which one writer owns.
 pub trait State: Send + 'static {
     /// One change, as it is stored and then published.
@@ -12,8 +14,8 @@ pub trait State: Send + 'static {
 
     /// Names the state in the log, as in "the registrations".
     const NAME: &'static str;
-    /// The readiness of a service whose storage another process has taken over.
-    const TAKEN_OVER: &'static str;
+    /// The service, as in "task service".
+    const SERVICE: &'static str;
 
     /// How much is stored at once, as [`State::weight`] counts it. One change at a time unless a state says otherwise; a
     /// state that does must stage.
@@ -66,38 +68,4 @@ impl<S: State, Reply> Decision<S, Reply> {
     pub fn change(change: S::Change, reply: impl FnOnce(&S, &S::Change) -> Reply + Send + 'static) -> Self {
         Decision::Change(change, Box::new(reply))
     }
-}
-
-/// The reason why the storage did not carry out a request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StorageError {
-    /// Another process writes now, and this one never will again.
-    #[error("{0}")]
-    TakenOver(String),
-    /// The connection broke: the change may have taken effect.
-    #[error("{0}")]
-    Unknown(String),
-    /// Nothing took effect.
-    #[error("{0}")]
-    NotStored(String),
-}
-
-/// The reason why a request brought no reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubmitError<Rejection> {
-    Rejected(Rejection),
-    /// Nothing was loaded yet, or the storage does not answer: nothing was done.
-    Unreachable,
-    /// The storage refused the change: nothing was done.
-    NotStored,
-    /// The connection broke, and the change did not take effect.
-    Broken,
-    /// The change may or may not have taken effect.
-    OutcomeUnknown,
-    /// Another process has taken the storage over: nothing was done, and nothing will be.
-    TakenOver,
-    /// Too many requests wait: nothing was done.
-    Overloaded,
-    /// The service is stopping: nothing was done.
-    Stopping,
 }

@@ -2,7 +2,8 @@
 
 use tokio::sync::oneshot;
 
-use super::state::{Decision, Request, State, SubmitError};
+use super::state::{Decision, Request, State};
+use crate::SubmitError;
 
 /// A request and its caller.
 pub struct PendingRequest<R, Reply, Rejection> {

@@ -28,7 +28,7 @@ use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_store::StoreUrl;
 use estimand_web::{Role, Routes, ServedPart};
-use tokio::sync::watch;
+use tokio::sync::{SetOnce, watch};
 
 use desired::Servers;
 use http::uploads::{self, Uploads};
@@ -99,7 +99,7 @@ struct Shared {
     storage: Storage,
     figures: Figures,
     uploads: Uploads,
-    peers: watch::Sender<Option<Arc<Peers>>>,
+    peers: SetOnce<Arc<Peers>>,
     /// None while this process does not lead.
     leadership: watch::Sender<Option<Arc<Leadership>>>,
     /// The address of the leader, or of the last one; empty if there is none.
@@ -120,7 +120,7 @@ impl Manager {
             storage: Storage::new(store),
             figures: Figures::default(),
             uploads: Uploads::default(),
-            peers: watch::Sender::new(None),
+            peers: SetOnce::new(),
             leadership: watch::Sender::new(None),
             leader: Mutex::default(),
         });
@@ -128,9 +128,10 @@ impl Manager {
         Manager(shared)
     }
 
-    /// Sets the services that it speaks to; they may not be known when it starts. It does not lead before.
+    /// Sets the services that it speaks to; they may not be known when it starts. It does not lead before. The first
+    /// ones given stay.
     pub fn set_peers(&self, peers: Peers) {
-        self.0.peers.send_replace(Some(Arc::new(peers)));
+        let _ = self.0.peers.set(Arc::new(peers));
     }
 
     /// True while this manager leads.

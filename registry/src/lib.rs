@@ -101,15 +101,11 @@ impl Registry {
             Arc::new(Shared { registrations: ArcSwapOption::empty(), histories, managers, clock, check });
         let state = RegistryState::new(Arc::clone(&shared), Storage::new(store.clone()), defaults);
         let writer = Writer::start(tasks, "registry", state, readiness.part("registry"), on_fatal);
-        let (telling, driving) = (Arc::clone(&shared), tasks.clone());
-        tasks.spawn("registry-histories", move |stop| {
-            let (shared, mut driver) = (Arc::clone(&telling), Histories::driver(&driving));
-            async move { Histories::run(&shared, &mut driver, &stop).await }
-        });
+        Histories::start(&shared, tasks);
         let poking = Arc::clone(&shared);
-        tasks.spawn("registry-managers", move |stop| {
+        tasks.spawn_until_stop("registry-managers", move || {
             let shared = Arc::clone(&poking);
-            async move { shared.managers.run(&shared.registrations, &shared.histories, &stop).await }
+            async move { shared.managers.run(&shared.registrations, &shared.histories).await }
         });
         let audit = Worker::start(store, "registry-audit");
         Registry(Arc::new(Inner { shared, writer, audit }))

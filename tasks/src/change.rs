@@ -11,6 +11,9 @@ use crate::core::queue::TaskNumber;
 use crate::images::{ImageChange, Images};
 use crate::task::{Array, Edit, Task};
 
+/// The state of this service, for people.
+pub const NAME: &str = "the tasks";
+
 /// Changes that are stored together.
 #[derive(Debug, Default)]
 pub struct Change {

@@ -122,9 +122,10 @@ impl TaskService {
         service
     }
 
-    /// Sets the services that it speaks to; they may not be known when it starts. Nothing is placed before.
+    /// Sets the services that it speaks to; they may not be known when it starts. Nothing is placed before. The first ones given
+    /// stay.
     pub fn set_peers(&self, peers: Peers) {
-        self.0.shared.peers.send_replace(Some(Arc::new(peers)));
+        let _ = self.0.shared.peers.set(peers);
     }
 
     fn shared(&self) -> &Shared {
@@ -234,7 +235,7 @@ impl ServedPart for TaskService {
     fn write_figures(&self, text: &mut String) {
         let shared = self.shared();
         let mut out = Exposition::new(text);
-        shared.table(|table| shared.figures.write(&mut out, table, &shared.feed, &shared.bells));
+        shared.table.look(|table| shared.figures.write(&mut out, table, &shared.feed, &shared.bells));
         metrics::write_tunnels(&mut out, &shared.tunnels);
         if shared.publishes {
             shared.published.write(&mut out, shared.feed.newest());
@@ -242,7 +243,7 @@ impl ServedPart for TaskService {
     }
 
     fn report_shares(&self, report: &mut ShareReport) {
-        self.shared().table(|table| table.holdings.report(report));
+        self.shared().table.look(|table| table.holdings.report(report));
         report.bound(ShareKind::Tunnels, tunnels::MAX_OF_ALL as u64);
     }
 }

@@ -2,7 +2,7 @@
 //! that are rung when something changes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -11,11 +11,12 @@ use estimand_api::problem::Problem;
 use estimand_api::task_log::OpenLines;
 use estimand_client::Client;
 use estimand_runtime::{Clock, PartReady, Readiness, Rounds};
-use tokio::sync::watch;
+use estimand_service::Published;
+use tokio::sync::{SetOnce, watch};
 
 use crate::arriving::Arriving;
 use crate::bells::{Bell, Bells};
-use crate::change::{self, Change, Rejection};
+use crate::change::{self, Change, NAME, Rejection};
 use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
 use crate::engines::Engine;
@@ -48,11 +49,10 @@ pub struct FilePeer {
 
 pub struct Shared {
     pub clock: Arc<dyn Clock>,
-    /// None until everything is loaded.
-    table: RwLock<Option<TaskTable>>,
+    pub table: Published<TaskTable>,
     /// The tasks that changed since the planner looked last.
     changed: Mutex<Changed>,
-    pub peers: watch::Sender<Option<Arc<Peers>>>,
+    pub peers: SetOnce<Peers>,
     /// The nodes as the manager gave them last.
     pub nodes: ArcSwapOption<Vec<Node>>,
     pub pressures: Mutex<Pressures>,
@@ -100,9 +100,9 @@ impl Shared {
         Shared {
             clock,
             tunnels: Arc::default(),
-            table: RwLock::default(),
+            table: Published::new(NAME),
             changed: Mutex::default(),
-            peers: watch::Sender::new(None),
+            peers: SetOnce::new(),
             nodes: ArcSwapOption::empty(),
             pressures: Mutex::default(),
             silences: Mutex::default(),
@@ -126,28 +126,8 @@ impl Shared {
         }
     }
 
-    /// Looks at the tasks, of which there are none before they are loaded.
-    pub fn table<T>(&self, look: impl FnOnce(&TaskTable) -> T) -> T {
-        match &*self.table.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(table) => look(table),
-            None => look(&TaskTable::default()),
-        }
-    }
-
-    /// The same for a request, which is answered only once they are loaded.
-    pub fn loaded<T>(&self, look: impl FnOnce(&TaskTable) -> T) -> Result<T, Problem> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let table = table.as_ref().ok_or_else(|| Problem::unavailable("the tasks are not loaded yet", 1))?;
-        Ok(look(table))
-    }
-
-    pub fn is_loaded(&self) -> bool {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    pub fn known_peers(&self) -> Result<Arc<Peers>, Problem> {
-        let peers = self.peers.borrow().clone();
-        peers.ok_or_else(|| Problem::unavailable("the other services are not known yet", 1))
+    pub fn known_peers(&self) -> Result<&Peers, Problem> {
+        self.peers.get().ok_or_else(|| Problem::unavailable("the other services are not known yet", 1))
     }
 
     /// The file service, if this one knows any.
@@ -162,18 +142,18 @@ impl Shared {
     /// Waits until the tasks are loaded.
     pub async fn loading(&self) {
         // The sender lives as long as this.
-        let _ = self.ledger_bell.subscribe().wait_for(|_| self.is_loaded()).await;
+        let _ = self.ledger_bell.subscribe().wait_for(|_| self.table.is_loaded()).await;
     }
 
     /// The task or array of this id, if the caller sees it.
     pub fn find(&self, scope: &Scope, id: &str) -> Result<Named, Problem> {
-        let found = self.loaded(|table| scope.find(table, id))?;
+        let found = self.table.loaded(|table| scope.find(table, id))?;
         found.ok_or_else(|| unknown(id))
     }
 
     /// The task or array of this id, with its bell: a change that is not seen in it rings.
     pub fn follow(&self, scope: &Scope, id: &str) -> Result<(Named, Bell), Problem> {
-        let found = self.loaded(|table| {
+        let found = self.table.loaded(|table| {
             let named = scope.find(table, id)?;
             let bell = self.bells.listen(named.number());
             Some((named, bell))
@@ -183,14 +163,14 @@ impl Shared {
 
     /// The bell of the task of this id; without an id, or as long as there is no such task, that of all tasks.
     pub fn listen(&self, id: Option<&str>) -> Bell {
-        self.table(|table| match id.and_then(|id| table.named(id)) {
+        self.table.look(|table| match id.and_then(|id| table.named(id)) {
             Some(task) => self.bells.listen(task.number),
             None => Bell::of_all(self.feed.listen()),
         })
     }
 
     pub fn array(&self, scope: &Scope, id: &str) -> Result<Arc<Array>, Problem> {
-        let found = self.loaded(|table| table.array(id).cloned())?;
+        let found = self.table.loaded(|table| table.array(id).cloned())?;
         found
             .filter(|array| scope.has(&array.document))
             .ok_or_else(|| Problem::not_found(format!("there is no array `{id}`")))
@@ -203,7 +183,7 @@ impl Shared {
     /// Shows the unfinished lines of attempts that run on a node for which the caller speaks.
     pub fn show_open(&self, open: Vec<OpenLines>, node: Option<&str>) {
         for OpenLines { id, attempt, lines } in open {
-            let number = self.table(|table| {
+            let number = self.table.look(|table| {
                 let task = table.named(&id).filter(|task| task.progress.attempt == attempt)?;
                 let placed_on = task.placed_on()?;
                 node.is_none_or(|own| own == placed_on).then_some(task.number)
@@ -217,7 +197,7 @@ impl Shared {
 
     /// Shows tasks that were loaded.
     pub fn replace(&self, table: TaskTable) {
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        self.table.replace(table);
         self.changed().all = true;
         self.poke();
         // The promises have no nodes yet.
@@ -231,13 +211,11 @@ impl Shared {
     pub fn publish(&self, changes: &[Change], staged: &TaskTable) {
         // Before the lines are seen, so that nobody sees one that has ended as unfinished.
         self.open_lines.follow(changes);
-        {
-            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-            let Some(table) = table.as_mut() else { return };
+        self.table.change(|table| {
             table.follow(staged, &change::numbers(changes));
             table.follow_forgotten(staged, changes);
             table.follow_promises(staged, &change::promise_numbers(changes));
-        }
+        });
         let mut moved: Vec<TaskNumber> = Vec::new();
         for Change { edits, deleted, .. } in changes {
             // A line more in a log is nothing to plan for.

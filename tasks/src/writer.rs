@@ -8,7 +8,7 @@ use estimand_service::{State, StorageError};
 use estimand_store::{LOG_PIECE, TaskGroup};
 use estimand_web::Users;
 
-use crate::change::{self, Change, Rejection};
+use crate::change::{self, Change, NAME, Rejection};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::feed::{self, PUBLISHER};
@@ -55,7 +55,7 @@ impl TasksState {
 impl State for TasksState {
     type Change = Change;
     type Rejection = Rejection;
-    const NAME: &'static str = "the tasks";
+    const NAME: &'static str = NAME;
     const SERVICE: &'static str = "task service";
     const GROUP: usize = GROUP_BYTES;
 
@@ -69,7 +69,7 @@ impl State for TasksState {
             self.shared.publishing.ask();
         }
         let LoadedPromises { promises, revision, base } = contents.promises;
-        self.staged = self.shared.table(|before| {
+        self.staged = self.shared.table.look(|before| {
             let mut table = TaskTable::new(before, contents.tasks, contents.gone, contents.highest);
             table.set_promises(Promises::new(&before.promises, promises, revision, base));
             table
@@ -125,7 +125,7 @@ impl State for TasksState {
     fn unstage(&mut self, changes: &[Change]) {
         let numbers = change::numbers(changes);
         let promises = change::promise_numbers(changes);
-        self.shared.table(|published| {
+        self.shared.table.look(|published| {
             self.staged.follow(published, &numbers);
             self.staged.follow_forgotten(published, changes);
             self.staged.follow_promises(published, &promises);

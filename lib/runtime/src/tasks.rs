@@ -101,6 +101,23 @@ impl Tasks {
         });
     }
 
+    /// Starts a task that goes on until the stop, and ends then in the middle of what it does.
+    pub fn spawn_until_stop<F, Fut>(&self, name: &'static str, mut work: F)
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn(name, move |stop| {
+            let work = work();
+            async move {
+                tokio::select! {
+                    () = stop.requested() => {}
+                    () = work => {}
+                }
+            }
+        });
+    }
+
     /// A driver of background work, whose figures are written with these tasks'. A name that is used again goes on with
     /// the same figures.
     pub fn driver(&self, name: &'static str, activity: &'static str) -> Driver {

@@ -80,8 +80,8 @@ pub async fn get(
 }
 
 async fn content(manager: &Manager, sha256: Sha256) -> Result<Bytes, Problem> {
-    let peers = manager.shared().peers.borrow().clone();
-    let Some(peers) = peers else { return Err(Problem::unavailable("the registry is not known yet", 1)) };
+    let peers = manager.shared().peers.get();
+    let peers = peers.ok_or_else(|| Problem::unavailable("the registry is not known yet", 1))?;
     let place = manager.shared().uploads.place(sha256);
     let fetched = place.get_or_try_init(|| peers.registry.uploaded(sha256)).await;
     fetched.cloned().map_err(|error| match error {

@@ -19,13 +19,11 @@ impl Shared {
     /// The task that stands by and leads in turns.
     pub(super) async fn stand_by_and_lead(&self, candidate: &mut Candidate, stop: Stop) {
         let stops = Stops { server: self.stop.clone(), task: stop };
-        let mut known = self.peers.subscribe();
         let peers = tokio::select! {
-            // The sender is borrowed here, so that it cannot be gone.
-            peers = known.wait_for(Option::is_some) => peers.ok().and_then(|peers| peers.clone()),
+            peers = self.peers.wait() => peers,
             () = stops.requested() => return,
         };
-        candidate.set_address(peers.as_ref().map_or("", |peers| &peers.address));
+        candidate.set_address(&peers.address);
         let set_leader = |address: &str| {
             address.clone_into(&mut self.leader.lock().unwrap_or_else(PoisonError::into_inner));
         };
@@ -75,7 +73,7 @@ impl Shared {
         tokio::select! {
             leadership = leaderships.wait_for(lasting) => {
                 let leadership = leadership.ok()?.clone()?;
-                let peers = self.peers.borrow().clone()?;
+                let peers = Arc::clone(self.peers.get()?);
                 Some((leadership, peers))
             }
             () = stop.requested() => None,

@@ -4,11 +4,11 @@
 //! is sent again now and then in any case, in case the data service has lost it. Only this task sends it, so no older
 //! list arrives last. A change and the managers wait a little for it, so that the first values of a registration are kept.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use estimand_client::Client;
-use estimand_runtime::{Driver, Next, Rounds, Stop, Tasks, Ticket, Work};
+use estimand_runtime::{Loop, Next, Rounds, Tasks, Ticket, Work};
 use tokio::time::{Instant, timeout};
 
 use crate::Shared;
@@ -56,25 +56,26 @@ impl Histories {
         self.tried(self.rounds.last()).await;
     }
 
-    /// The task.
-    pub async fn run(shared: &Shared, driver: &mut Driver, stop: &Stop) {
-        let mut telling = RetentionUpdate { shared, acknowledged: None };
-        driver.run(&mut telling, &shared.histories.rounds, stop.requested()).await;
-    }
-
-    pub fn driver(tasks: &Tasks) -> Driver {
-        let driver = tasks.driver("registry-histories", "telling the data service which histories to keep");
-        driver.every(REPAIR_EVERY).pauses(FIRST_PAUSE, REPAIR_EVERY)
+    /// Starts the task.
+    pub fn start(shared: &Arc<Shared>, tasks: &Tasks) {
+        let telling = Loop {
+            name: "registry-histories",
+            activity: "telling the data service which histories to keep",
+            every: REPAIR_EVERY,
+            pauses: (FIRST_PAUSE, REPAIR_EVERY),
+        };
+        let update = |shared| RetentionUpdate { shared, acknowledged: None };
+        telling.spawn(tasks, shared, |shared| &shared.histories.rounds, update);
     }
 }
 
-struct RetentionUpdate<'s> {
-    shared: &'s Shared,
+struct RetentionUpdate {
+    shared: Arc<Shared>,
     /// The list that the data service took last, and the time.
     acknowledged: Option<(Retention, Instant)>,
 }
 
-impl Work for RetentionUpdate<'_> {
+impl Work for RetentionUpdate {
     type Error = String;
 
     async fn round(&mut self) -> Result<Next, String> {

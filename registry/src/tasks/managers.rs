@@ -18,7 +18,6 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::notice::Termination;
 use estimand_api::problem::kind;
 use estimand_client::{Client, Error, Options};
-use estimand_runtime::Stop;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
@@ -97,20 +96,9 @@ impl Managers {
     }
 
     /// The task: tells every manager the changes that wait for it.
-    pub async fn run(
-        &self,
-        registrations: &ArcSwapOption<Registrations>,
-        histories: &Histories,
-        stop: &Stop,
-    ) {
-        let told = async {
-            let all = self.all.wait().await;
-            join_all(all.iter().map(|manager| manager.follow(registrations, histories))).await;
-        };
-        tokio::select! {
-            () = stop.requested() => {}
-            () = told => {}
-        }
+    pub async fn run(&self, registrations: &ArcSwapOption<Registrations>, histories: &Histories) {
+        let all = self.all.wait().await;
+        join_all(all.iter().map(|manager| manager.follow(registrations, histories))).await;
     }
 
     /// Waits until the slots of a name that is registered no more are gone. Returns a hint for people if that is not

@@ -40,7 +40,7 @@ impl Work for LogRemover {
     type Error = RemoveError;
 
     async fn round(&mut self) -> Result<Next, RemoveError> {
-        if !self.shared.is_loaded() {
+        if !self.shared.table.is_loaded() {
             return Ok(Next::Period);
         }
         let has_more = match self.reads.run(Connection::task_log_to_remove).await? {

@@ -14,13 +14,12 @@ use estimand_runtime::{Loop, Tasks};
 use estimand_service::Writer;
 use estimand_store::Worker;
 
-use crate::shared::{Peers, Shared};
+use crate::shared::Shared;
 use crate::writer::TasksState;
 
 use log_remover::LogRemover;
 use node_reader::NodeReader;
 use planner::PlannerLoop;
-use pressure_reader::PressureReader;
 use teller::Teller;
 
 /// After failures: the first, and the longest.
@@ -47,27 +46,5 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Work
     let removing = work("tasks-logs", "removing what is left of deleted tasks", REMOVE_EVERY);
     removing.spawn(tasks, shared, |all| &all.removing, remover);
     let all = Arc::clone(shared);
-    tasks.spawn("tasks-pressure", move |stop| {
-        let reader = PressureReader::new(Arc::clone(&all));
-        async move {
-            tokio::select! {
-                () = stop.requested() => {}
-                () = reader.run() => {}
-            }
-        }
-    });
-}
-
-/// The peers, as soon as they are known.
-async fn peers(shared: &Shared) -> Arc<Peers> {
-    let mut known = shared.peers.subscribe();
-    loop {
-        if let Some(peers) = known.borrow_and_update().clone() {
-            return peers;
-        }
-        if known.changed().await.is_err() {
-            // The sender lives as long as this is borrowed.
-            std::future::pending::<()>().await;
-        }
-    }
+    tasks.spawn_until_stop("tasks-pressure", move || pressure_reader::run(Arc::clone(&all)));
 }

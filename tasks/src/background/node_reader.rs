@@ -8,7 +8,6 @@ use estimand_api::node::Node;
 use estimand_runtime::{Next, Work};
 use estimand_service::{SubmitError, Writer};
 
-use super::peers;
 use crate::change::Rejection;
 use crate::core::nodes::offers;
 use crate::core::retries::OnLoss;
@@ -47,7 +46,7 @@ impl NodeReader {
 
     /// Notes which nodes with tasks are silent, and for how long.
     async fn look(&mut self, peers: &Peers, nodes: &[Node], asked: Instant, answered: (Instant, i64)) {
-        let stations = self.shared.table(stations);
+        let stations = self.shared.table.look(stations);
         let after = if silences::is_any_silent(nodes, &stations) {
             peers.engine.assigned().await.ok().map(|told| told.epoch)
         } else {
@@ -62,7 +61,7 @@ impl NodeReader {
     fn standings(&self) -> NodeStandings {
         let silences = self.shared.silences();
         let mut all = NodeStandings::default();
-        self.shared.table(|table| {
+        self.shared.table.look(|table| {
             for task in table.nodes().flat_map(|node| table.on_node(node)) {
                 let Some(station) = task.station() else { continue };
                 let attempt: Attempt = (task.number, task.progress.attempt);
@@ -100,7 +99,8 @@ impl Work for NodeReader {
     type Error = RoundError;
 
     async fn round(&mut self) -> Result<Next, RoundError> {
-        let peers = peers(&self.shared).await;
+        let shared = Arc::clone(&self.shared);
+        let peers = shared.peers.wait().await;
         let asked = Instant::now();
         let nodes = peers.engine.nodes().await;
         let nodes = Arc::new(nodes.inspect_err(|error| self.miss_the_nodes(error))?);
@@ -114,10 +114,10 @@ impl Work for NodeReader {
         if let Some(offers) = news(&self.shared, &nodes) {
             self.writer.submit(offers).await?;
         }
-        if self.shared.table(|table| table.promises.nodes().is_some()) {
+        if self.shared.table.look(|table| table.promises.nodes().is_some()) {
             self.shared.nodes_ready.ready();
         }
-        self.look(&peers, &nodes, asked, answered).await;
+        self.look(peers, &nodes, asked, answered).await;
         let standings = self.standings();
         if !standings.is_empty() {
             let leaves_units = !standings.over.is_empty();
@@ -135,8 +135,8 @@ impl Work for NodeReader {
 /// The capacity that the nodes have to give, if the promises do not know it yet.
 fn news(shared: &Shared, nodes: &[Node]) -> Option<NodeOffers> {
     let offers = offers(nodes);
-    let is_known = shared.table(|table| table.promises.nodes().is_some_and(|known| **known == offers));
-    (shared.is_loaded() && !is_known).then_some(NodeOffers(offers))
+    let is_known = shared.table.look(|table| table.promises.nodes().is_some_and(|known| **known == offers));
+    (shared.table.is_loaded() && !is_known).then_some(NodeOffers(offers))
 }
 
 /// The nodes and agents that may have something of a task.

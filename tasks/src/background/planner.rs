@@ -40,7 +40,7 @@ impl PlannerLoop {
         }
         let rested = self.plan.take_rested(now);
         let numbers: BTreeSet<TaskNumber> = tasks.into_iter().chain(rested).collect();
-        let has_other_nodes = self.shared.table(|table| {
+        let has_other_nodes = self.shared.table.look(|table| {
             let has_other_nodes = self.plan.follow_promises(&table.promises, now);
             if all {
                 table.all().for_each(|task| self.plan.follow(task.number, Some(&task.view()), now));
@@ -60,7 +60,7 @@ impl PlannerLoop {
 
     /// Has promises begin and end that are due, and tasks end before their promises do.
     async fn pass_time(&self, now: Millis) -> Result<(), StoreError> {
-        match self.shared.table(|table| table.is_due(now)) {
+        match self.shared.table.look(|table| table.is_due(now)) {
             false => Ok(()),
             true => self.writer.submit(PassTime).await,
         }
@@ -87,7 +87,7 @@ impl Work for PlannerLoop {
     type Error = StoreError;
 
     async fn round(&mut self) -> Result<Next, StoreError> {
-        let Some(nodes) = self.shared.nodes.load_full().filter(|_| self.shared.is_loaded()) else {
+        let Some(nodes) = self.shared.nodes.load_full().filter(|_| self.shared.table.is_loaded()) else {
             return Ok(Next::Period);
         };
         let now = millis(self.shared.clock.now_micros());
@@ -96,7 +96,7 @@ impl Work for PlannerLoop {
         let displaced = self.plan.displace();
         let shared = Arc::clone(&self.shared);
         let attempt_of =
-            |number| shared.table(|table| table.get(number).map_or(0, |task| task.progress.attempt));
+            |number| shared.table.look(|table| table.get(number).map_or(0, |task| task.progress.attempt));
         let placings = self.plan.decide(now, now, attempt_of);
         self.shared.plan.store(Some(Arc::new(self.plan.outline(&placings))));
         self.shared.plan_ready.ready();
@@ -113,7 +113,7 @@ impl Work for PlannerLoop {
             let placements = placements.collect();
             self.place(placements, now).await?;
         }
-        let promised = self.shared.table(|table| self.plan.next_promise(&table.promises, now));
+        let promised = self.shared.table.look(|table| self.plan.next_promise(&table.promises, now));
         let next = self.plan.next_rested().into_iter().chain(promised).min();
         let pause = next.map(|at| Duration::from_millis(at.saturating_sub(now)));
         Ok(pause.map_or(Next::Period, |pause| Next::At(Instant::now() + pause)))

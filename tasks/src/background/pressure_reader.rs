@@ -12,7 +12,6 @@ use estimand_api::value::Value;
 use estimand_client::Facts;
 use serde_json::Value as Json;
 
-use super::peers;
 use crate::core::pressure::Pressure;
 use crate::shared::Shared;
 use crate::task::millis;
@@ -20,27 +19,17 @@ use crate::task::millis;
 /// The first one that a node has a value of counts.
 const NAMES: [&str; 2] = ["node_pressure", "load"];
 
-pub struct PressureReader {
-    shared: Arc<Shared>,
-}
-
-impl PressureReader {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        PressureReader { shared }
-    }
-
-    pub async fn run(&self) {
-        let peers = peers(&self.shared).await;
-        let names: Vec<DataName> = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
-        let told = |facts: &Facts, nodes: BTreeSet<NodeName>| {
-            let mut pressures = self.shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
-            for node in &nodes {
-                let pressure = NAMES.iter().find_map(|name| pressure(facts.get(name, node.as_str())?));
-                pressures.set(node.as_str(), pressure);
-            }
-        };
-        peers.data_service.follow(&names, "the pressure of nodes", told).await;
-    }
+pub async fn run(shared: Arc<Shared>) {
+    let data_service = &shared.peers.wait().await.data_service;
+    let names: Vec<DataName> = NAMES.iter().filter_map(|name| DataName::parse(name).ok()).collect();
+    let told = |facts: &Facts, nodes: BTreeSet<NodeName>| {
+        let mut pressures = shared.pressures.lock().unwrap_or_else(PoisonError::into_inner);
+        for node in &nodes {
+            let pressure = NAMES.iter().find_map(|name| pressure(facts.get(name, node.as_str())?));
+            pressures.set(node.as_str(), pressure);
+        }
+    };
+    data_service.follow(&names, "the pressure of nodes", told).await;
 }
 
 fn pressure(value: &Value) -> Option<Pressure> {

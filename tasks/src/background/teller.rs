@@ -16,7 +16,6 @@ use estimand_runtime::{Next, Work};
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::peers;
 use crate::engines::EngineError;
 use crate::shared::Shared;
 use crate::silences::is_of_agent;
@@ -57,7 +56,7 @@ impl Teller {
             self.told.remove(&node.node_name);
         }
         let now = millis(self.shared.clock.now_micros());
-        self.shared.table(|table| {
+        self.shared.table.look(|table| {
             let news = ready.into_iter().filter_map(|node| {
                 let name = &node.node_name;
                 let generation = table.generation(name.as_str());
@@ -77,9 +76,10 @@ impl Work for Teller {
     type Error = EngineError;
 
     async fn round(&mut self) -> Result<Next, EngineError> {
-        let peers = peers(&self.shared).await;
+        let shared = Arc::clone(&self.shared);
+        let peers = shared.peers.wait().await;
         // An empty list out of ignorance would end everything that runs.
-        if !self.shared.is_loaded() {
+        if !self.shared.table.is_loaded() {
             return Ok(Next::Period);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {

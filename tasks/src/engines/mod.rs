@@ -73,7 +73,7 @@ impl TaskService {
             self.change(News { logs, reports, came, node: node.map(str::to_owned) }).await?;
         }
         if !open.is_empty() {
-            self.shared().loaded(|_| ())?;
+            self.shared().table.loaded(|_| ())?;
             self.shared().show_open(open, node);
         }
         Ok(())

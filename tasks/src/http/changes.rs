@@ -67,7 +67,7 @@ pub async fn submit(
     let (record, first) = match &named {
         Named::Task(task) => (views::whole_record(task, service.shared(), &seen_by), Some(Arc::clone(task))),
         Named::Array(array) => {
-            let first = service.shared().loaded(|table| table.of_array(array).next().cloned())?;
+            let first = service.shared().table.loaded(|table| table.of_array(array).next().cloned())?;
             (views::of_array(service.shared(), array)?, first)
         }
     };

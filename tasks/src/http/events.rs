@@ -70,7 +70,7 @@ pub async fn events(
     let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
     let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
     let feed = &service.shared().feed;
-    service.shared().loaded(|_| ())?;
+    service.shared().table.loaded(|_| ())?;
     let after = whole("after", query.get("after"), feed.base(), u64::MAX)?;
     let end = Instant::now() + Duration::from_millis(wait);
     let mut page = TaskEventPage { next: after, ..TaskEventPage::default() };
@@ -143,7 +143,7 @@ impl TaskService {
 
     /// Events from before there was a feed have no labels and no user; their tasks have.
     fn complete(&self, events: &mut [TaskEvent]) {
-        self.shared().table(|table| {
+        self.shared().table.look(|table| {
             for event in events.iter_mut().filter(|event| event.user.is_none() && event.labels.is_empty()) {
                 let number = crate::core::queue::TaskNumber(event.number);
                 if let Some(task) = table.get(number) {

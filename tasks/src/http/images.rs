@@ -30,7 +30,7 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     let labels: Option<Selector> =
         query.get("labels").map(|given| parameters::parsed("labels", given)).transpose()?;
     let belongs = |image: &PublishedImage| labels.as_ref().is_none_or(|labels| labels.matches(&image.labels));
-    let images = service.shared().loaded(|table| table.images.clone())?;
+    let images = service.shared().table.loaded(|table| table.images.clone())?;
     let some: Vec<&PublishedImage> = images.all().map(AsRef::as_ref).filter(|image| belongs(image)).collect();
     Ok(HttpResponse::Ok().json(some))
 }
@@ -48,7 +48,8 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     )
 )]
 pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let (name, images) = (segment(&req, "name"), service.shared().loaded(|table| table.images.clone())?);
+    let (name, images) =
+        (segment(&req, "name"), service.shared().table.loaded(|table| table.images.clone())?);
     let image = images
         .get(name)
         .ok_or_else(|| Problem::not_found(Rejection::unknown_image(name.to_owned(), &images).to_string()))?;

@@ -187,7 +187,7 @@ fn raw(service: TaskService, number: TaskNumber, asked: LogQuery, limit: u64) ->
     let pieces = try_unfold(begun, move |left| async move {
         let Some((service, mut asked, limit, mut text)) = left else { return Ok::<_, Failure>(None) };
         // A task that was deleted meanwhile has no more.
-        let found = service.shared().table(|table| table.get(number).cloned());
+        let found = service.shared().table.look(|table| table.get(number).cloned());
         let Some(task) = found else { return Ok(None) };
         let LogPart { lines, next } = log::next_lines(&service, &task, &asked, limit.min(MAX_LINES)).await?;
         let limit = limit - lines.len() as u64;

@@ -96,8 +96,9 @@ pub async fn promises(req: HttpRequest, service: ThinData<TaskService>) -> Resul
     loop {
         bell.mark_unchanged();
         let now = shared.clock.now_micros();
-        let page =
-            shared.loaded(|table| page(table, now, after, may_have_gaps, states.as_deref(), limit))??;
+        let page = shared
+            .table
+            .loaded(|table| page(table, now, after, may_have_gaps, states.as_deref(), limit))??;
         // Nodes change the ledger, too, although no promise does.
         let is_enough = page.next > after || service.is_stopping();
         if is_enough || timeout_at(end, service.rung(&mut bell)).await.is_err() {
@@ -163,7 +164,8 @@ pub async fn promise_of(req: HttpRequest, service: ThinData<TaskService>) -> Res
     let id = segment(&req, "id");
     let shared = service.shared();
     let now = shared.clock.now_micros();
-    let found = shared.loaded(|table| table.promises.find(id).map(|promise| record(table, promise, now)))?;
+    let found =
+        shared.table.loaded(|table| table.promises.find(id).map(|promise| record(table, promise, now)))?;
     let unknown = || Problem::not_found(Rejection::NoPromise(id.to_owned()).to_string());
     Ok(HttpResponse::Ok().json(found.ok_or_else(unknown)?))
 }
@@ -246,7 +248,7 @@ pub async fn release_all(
 fn shown(service: &TaskService, promise: &Promise) -> PromiseRecord {
     let shared = service.shared();
     let now = shared.clock.now_micros();
-    shared.table(|table| record(table, promise, now))
+    shared.table.look(|table| record(table, promise, now))
 }
 
 fn record(table: &TaskTable, promise: &Promise, now: i64) -> PromiseRecord {

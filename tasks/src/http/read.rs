@@ -80,7 +80,7 @@ pub async fn list(
     // A watch that begins there misses nothing that this page does not have.
     let revision = shared.feed.newest();
     let mut listed = Vec::new();
-    let mut page = shared.loaded(|table| {
+    let mut page = shared.table.loaded(|table| {
         let (mut page, mut bytes) = (TaskPage::default(), 0);
         let seen = |end| table.newest(of.start, end).filter(|task| scope.has(&task.document));
         for (looked_at, task) in seen(end).enumerate() {
@@ -136,7 +136,7 @@ pub async fn get(
         let (named, mut bell) = shared.follow(&scope, id)?;
         let is_over = match &named {
             Named::Task(task) => task.state().is_final(),
-            Named::Array(array) => shared.loaded(|table| table.open_of_array(array.number) == 0)?,
+            Named::Array(array) => shared.table.loaded(|table| table.open_of_array(array.number) == 0)?,
         };
         if is_over
             || service.is_stopping()

@@ -56,7 +56,7 @@ pub async fn timeline(req: HttpRequest, service: ThinData<TaskService>) -> Resul
         return Err(Problem::invalid_field(error.expected(format!("at least {least}"))).into());
     }
     let class = query.get("class");
-    let timeline = shared.loaded(|table| {
+    let timeline = shared.table.loaded(|table| {
         let promises = &table.promises;
         let nodes = promises.nodes()?;
         Some(CapacityTimeline {

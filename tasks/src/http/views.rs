@@ -95,7 +95,7 @@ fn array_record(table: &TaskTable, array: &Array) -> Option<TaskRecord> {
 
 /// The record of an array that was there a moment ago.
 pub fn of_array(shared: &Shared, array: &Array) -> Result<TaskRecord, Problem> {
-    let record = shared.loaded(|table| array_record(table, array))?;
+    let record = shared.table.loaded(|table| array_record(table, array))?;
     record.ok_or_else(|| Problem::not_found(format!("array `{}` was deleted", array.id)))
 }
 
@@ -116,7 +116,7 @@ pub fn waits(task: &Task, shared: &Shared, scope: &Scope) -> Option<String> {
     }
     if let Some(id) = &task.document.promise {
         let text = |promise: Option<&Arc<Promise>>| waits_for_promise(promise.map(|promise| &**promise), id);
-        return Some(shared.table(|table| text(table.promises.find(id))));
+        return Some(shared.table.look(|table| text(table.promises.find(id))));
     }
     let Some(plan) = shared.plan.load_full() else { return Some("the nodes are not known yet".to_owned()) };
     let rank = rank(task.number, millis(task.submitted_at), task.document.priority);
@@ -126,7 +126,9 @@ pub fn waits(task: &Task, shared: &Shared, scope: &Scope) -> Option<String> {
     Some(match (obstacle, pause) {
         (Some(Obstacle::Misfit(misfit)), _) => Obstacle::Misfit(misfit).text(|_| None),
         (_, Some(not_before)) => format!("it is tried again after a pause, at {}", instant_text(not_before)),
-        (Some(obstacle), None) => shared.table(|table| obstacle.text(|number| id_of(table, scope, number))),
+        (Some(obstacle), None) => {
+            shared.table.look(|table| obstacle.text(|number| id_of(table, scope, number)))
+        }
         (None, None) => "it is about to be placed".to_owned(),
     })
 }

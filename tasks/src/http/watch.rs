@@ -68,7 +68,7 @@ pub async fn watch(
     let resumed = last_event_id(&req)?.or(after);
     held(&service.0.0.stop, service.shared().loading()).await;
     let feed = &service.shared().feed;
-    service.shared().loaded(|_| ())?;
+    service.shared().table.loaded(|_| ())?;
     let newest = feed.newest();
     let seen = resumed.unwrap_or(newest);
     if seen > newest || seen < feed.base() {

@@ -148,7 +148,7 @@ impl Work for Publisher {
     async fn round(&mut self) -> Result<Next, PublishError> {
         let service = self.service.clone();
         let shared = service.shared();
-        if !shared.is_loaded() {
+        if !shared.table.is_loaded() {
             return Ok(Next::Period);
         }
         let mut confirmed = match self.confirmed {

@@ -65,8 +65,7 @@ fn a_record_has_the_outputs_of_the_last_attempt_also_after_a_restart() {
 
 fn without_a_file_service_tasks_have_no_files() {
     let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({}))]), sqlite());
-    let running = Running::start(&store, &world);
-    running.forget_files(&world);
+    let running = Running::start_without_files(&store, &world);
     let detail = refused(running.post("/api/tasks", &with(&json!({ "outputs": ["x"] }))), 409);
     assert!(detail.contains("--file-service"), "{detail}");
     running.post("/api/tasks", &simple()).expect_status(201);

@@ -47,7 +47,6 @@ pub fn over(kind: Kind, test: fn()) {
 pub struct Running {
     pub serving: Serving,
     pub service: TaskService,
-    engine: Arc<dyn Engine>,
     kind: Kind,
     /// The reasons it gave when it could not go on.
     pub fatal: Arc<Mutex<Vec<String>>>,
@@ -56,20 +55,31 @@ pub struct Running {
 impl Running {
     /// Starts, and waits until everything is loaded.
     pub fn start(store: &str, world: &World) -> Self {
-        Self::start_with(store, world, false, LEASE)
+        Self::start_with(store, world, false, LEASE, true)
     }
 
     /// One whose tasks have such a lease.
     pub fn start_leasing(store: &str, world: &World, lease: Duration) -> Self {
-        Self::start_with(store, world, false, lease)
+        Self::start_with(store, world, false, lease, true)
     }
 
     /// One that runs published images only.
     pub fn start_strictly(store: &str, world: &World) -> Self {
-        Self::start_with(store, world, true, LEASE)
+        Self::start_with(store, world, true, LEASE, true)
     }
 
-    fn start_with(store: &str, world: &World, published_images_only: bool, lease: Duration) -> Self {
+    /// One that knows no file service.
+    pub fn start_without_files(store: &str, world: &World) -> Self {
+        Self::start_with(store, world, false, LEASE, false)
+    }
+
+    fn start_with(
+        store: &str,
+        world: &World,
+        published_images_only: bool,
+        lease: Duration,
+        has_files: bool,
+    ) -> Self {
         let (fatal, mut started) = (Arc::new(Mutex::new(Vec::new())), None);
         let said = Arc::clone(&fatal);
         let serving = Serving::start(ANY_PORT, |tasks, readiness, stop| {
@@ -92,9 +102,9 @@ impl Running {
             Kind::Agents => Arc::new(service.agents(peer.clone())),
             Kind::InMemory => Arc::new(FakeEngine(Arc::clone(&world.state))),
         };
-        let files = Some(FilePeer { client: peer.clone(), address: None });
-        service.set_peers(Peers { engine: Arc::clone(&engine), data_service: peer, files });
-        let running = Running { serving, service, engine, kind, fatal };
+        let files = has_files.then(|| FilePeer { client: peer.clone(), address: None });
+        service.set_peers(Peers { engine, data_service: peer, files });
+        let running = Running { serving, service, kind, fatal };
         running.serving.wait_ready();
         running
     }
@@ -144,12 +154,6 @@ impl Running {
             .request("POST", &format!("/api/tasks/{id}/cancel"), &[], b"")
             .expect_status(200)
             .json()
-    }
-
-    /// From now on it knows no file service.
-    pub fn forget_files(&self, world: &World) {
-        let data_service = client(world.serving.address);
-        self.service.set_peers(Peers { engine: Arc::clone(&self.engine), data_service, files: None });
     }
 
     /// News of the engine.

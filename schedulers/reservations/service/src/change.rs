@@ -10,6 +10,9 @@ use crate::choice::Choice;
 use crate::credits::{CreditError, Entry};
 use crate::reservation::Reservation;
 
+/// The state of this service, for people.
+pub const NAME: &str = "the reservations";
+
 /// A bid with its place among all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidRecord {

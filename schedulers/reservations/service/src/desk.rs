@@ -98,7 +98,7 @@ impl Desk {
 
     fn pause(&self) -> Duration {
         let is_known = self.shared.prices.load().is_some();
-        let has_orders = self.shared.table(Table::has_orders);
+        let has_orders = self.shared.table.look(Table::has_orders);
         if is_known && !has_orders { LOOK_EVERY } else { LOOK_AGAIN }
     }
 
@@ -106,12 +106,12 @@ impl Desk {
         let refuse_all = |asks: Vec<Ask>, problem: &Problem| {
             asks.into_iter().for_each(|ask| ask.refuse(problem.clone()));
         };
-        let Some(client) = self.shared.ledger.borrow().clone().filter(|_| self.shared.is_loaded()) else {
+        let Some(client) = self.shared.ledger.get().filter(|_| self.shared.table.is_loaded()) else {
             return refuse_all(asks, &Problem::unavailable("the reservations are not loaded yet", 1));
         };
-        self.finish_orders(&client).await;
-        self.finish_changes(&client).await;
-        let prices = match self.fresh_prices(&client).await {
+        self.finish_orders(client).await;
+        self.finish_changes(client).await;
+        let prices = match self.fresh_prices(client).await {
             Ok(prices) => prices,
             Err(problem) => return refuse_all(asks, &problem),
         };
@@ -123,16 +123,16 @@ impl Desk {
             }
         }
         if !requests.is_empty() {
-            self.open(&client, prices, requests).await;
+            self.open(client, prices, requests).await;
         }
         for (request, reply) in changes {
-            let _ = reply.send(self.change(&client, request).await);
+            let _ = reply.send(self.change(client, request).await);
         }
     }
 
     /// Sends orders again whose outcome is unknown.
     async fn finish_orders(&self, client: &Client) {
-        let orders: Vec<Vec<Arc<Reservation>>> = self.shared.table(|table| {
+        let orders: Vec<Vec<Arc<Reservation>>> = self.shared.table.look(|table| {
             let orders = table.orders().into_iter().filter(|(key, _)| !self.answering.has(key));
             orders.map(|(_, members)| members.into_iter().cloned().collect()).collect()
         });
@@ -189,7 +189,7 @@ impl Desk {
         // A request that is sent again is answered with the first one.
         let is_pending = |request: &ReserveRequest| {
             let key = request.key.as_deref();
-            self.shared.table(|table| {
+            self.shared.table.look(|table| {
                 key.and_then(|key| table.of_key(key)).is_some_and(|known| known.state() == State::Pending)
             })
         };
@@ -284,7 +284,7 @@ impl Desk {
     ) -> Result<Result<Parts, Vec<Arc<Reservation>>>, Problem> {
         let documents: Vec<&Document> = request.documents.iter().map(|document| &**document).collect();
         let before =
-            self.shared.table(|table| known(table, request.key.as_deref(), &documents, request.list));
+            self.shared.table.look(|table| known(table, request.key.as_deref(), &documents, request.list));
         if let Some(known) = before? {
             return match known.iter().any(|one| one.state() == State::Pending) {
                 true => {
@@ -299,7 +299,7 @@ impl Desk {
         let value = request.list.or(request.documents[0].value).unwrap_or_default();
         let priced = price_all(&self.shared, prices, &asked, request.list.is_some(), Some(value))?;
         let price = priced.iter().map(|priced| priced.offer.price).sum();
-        let credits = self.shared.table(|table| table.credits.check(&request.account, price));
+        let credits = self.shared.table.look(|table| table.credits.check(&request.account, price));
         if let Err(error) = credits {
             give_back(prices, &asked, &priced);
             return Err(Rejection::from(error).into());

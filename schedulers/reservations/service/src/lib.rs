@@ -118,15 +118,16 @@ impl ReservationService {
         ReservationService(Arc::new(Inner { shared, writer, desk: door, reads }))
     }
 
-    /// Sets the task service, which has the ledger; it may not be known when this starts. There are no prices before.
+    /// Sets the task service, which has the ledger; it may not be known when this starts. There are no prices before. The first one given
+    /// stays.
     pub fn set_task_service(&self, client: Client) {
-        self.0.shared.ledger.send_replace(Some(client));
+        let _ = self.0.shared.ledger.set(client);
         self.0.shared.heard_of(1);
     }
 
-    /// Sets the data service, which has the choice of a predictor. Without one, the choice stays as it is.
+    /// Sets the data service, which has the choice of a predictor. Without one, the choice stays as it is. The first one given stays.
     pub fn set_data_service(&self, client: Client) {
-        self.0.shared.facts.send_replace(Some(client));
+        let _ = self.0.shared.facts.set(client);
     }
 
     /// The starts of its reservations, for a bridge that publishes them.
@@ -257,7 +258,7 @@ impl ReservationService {
         let shared = self.shared();
         let found = shared.find(scope, id).ok()?;
         let has_begun = found.is_live() && found.progress.offer.start <= shared.now();
-        let client = shared.ledger.borrow().clone().filter(|_| has_begun && found.document.task.is_some())?;
+        let client = shared.ledger.get().filter(|_| has_begun && found.document.task.is_some())?;
         let promise = timeout(LOOK_WITHIN, client.promise_of(&found.promise_id())).await;
         let known = promise.ok()?.inspect_err(|error| tracing::debug!(%error, "a promise cannot be read"));
         known.ok()?.tasks
@@ -316,7 +317,7 @@ impl ServedPart for ReservationService {
         report.bound(ShareKind::Reservations, MAX_OPEN);
         report.bound(ShareKind::Units, MAX_UNITS);
         report.bound(ShareKind::ReservationBytes, MAX_BYTES);
-        self.shared().table(|table| {
+        self.shared().table.look(|table| {
             for (account, usage) in table.usages.all() {
                 report.add(account, ShareKind::Reservations, usage.open);
                 report.add(account, ShareKind::Units, usage.units);
@@ -328,7 +329,7 @@ impl ServedPart for ReservationService {
     fn write_figures(&self, text: &mut String) {
         let shared = self.shared();
         let mut out = Exposition::new(text);
-        shared.table(|table| shared.figures.write(&mut out, table));
+        shared.table.look(|table| shared.figures.write(&mut out, table));
         let predictions = shared.predictions.borrow().clone();
         shared.figures.write_training(&mut out, predictions.as_deref(), shared.clock.now_micros());
     }

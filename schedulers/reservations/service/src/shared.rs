@@ -1,15 +1,16 @@
 //! Everything that handlers and background loops share.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use estimand_api::problem::Problem;
 use estimand_client::Client;
 use estimand_runtime::{Clock, Rounds};
+use estimand_service::Published;
 use estimand_web::Scope;
-use tokio::sync::watch;
+use tokio::sync::{SetOnce, watch};
 
-use crate::change::{Change, Rejection};
+use crate::change::{Change, NAME, Rejection};
 use crate::choice::Choice;
 use crate::metrics::Figures;
 use crate::predictions::{Goods, Predictions};
@@ -21,12 +22,11 @@ use crate::table::Table;
 pub struct Shared {
     pub clock: Arc<dyn Clock>,
     pub settings: Settings,
-    /// None until everything is loaded.
-    table: RwLock<Option<Table>>,
+    pub table: Published<Table>,
     /// The task service, which has the ledger.
-    pub ledger: watch::Sender<Option<Client>>,
+    pub ledger: SetOnce<Client>,
     /// The data service, which has the choice of a predictor; none: none is chosen.
-    pub facts: watch::Sender<Option<Client>>,
+    pub facts: SetOnce<Client>,
     /// The choice as it was heard last; none: nothing was heard yet.
     pub heard_choice: watch::Sender<Option<Choice>>,
     /// The capacity that is sold, as it was when the ledger was read last.
@@ -51,9 +51,9 @@ impl Shared {
         Shared {
             clock,
             settings,
-            table: RwLock::default(),
-            ledger: watch::Sender::new(None),
-            facts: watch::Sender::new(None),
+            table: Published::new(NAME),
+            ledger: SetOnce::new(),
+            facts: SetOnce::new(),
             heard_choice: watch::Sender::new(None),
             goods: watch::Sender::default(),
             predictions: watch::Sender::new(None),
@@ -72,29 +72,9 @@ impl Shared {
         u64::try_from(self.clock.now_micros().div_euclid(1_000_000)).unwrap_or(0)
     }
 
-    /// Looks at the reservations, of which there are none before they are loaded.
-    pub fn table<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
-        match &*self.table.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(table) => look(table),
-            None => look(&Table::default()),
-        }
-    }
-
-    pub fn is_loaded(&self) -> bool {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// The same for a request, which is answered only once they are loaded.
-    pub fn loaded<T>(&self, look: impl FnOnce(&Table) -> T) -> Result<T, Problem> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let table =
-            table.as_ref().ok_or_else(|| Problem::unavailable("the reservations are not loaded yet", 1))?;
-        Ok(look(table))
-    }
-
     /// The reservation of this id, if a caller sees it.
     pub fn find(&self, scope: &Scope, id: &str) -> Result<Arc<Reservation>, Problem> {
-        let found = self.loaded(|table| table.find(scope, id).cloned())?;
+        let found = self.table.loaded(|table| table.find(scope, id).cloned())?;
         found.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))
     }
 
@@ -130,18 +110,14 @@ impl Shared {
 
     /// Shows what was loaded.
     pub fn replace(&self, table: Table) {
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        self.table.replace(table);
         self.poke();
         self.training.ask();
     }
 
     /// Shows changes that are stored.
     pub fn publish(&self, changes: &[Change]) {
-        {
-            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-            let Some(table) = table.as_mut() else { return };
-            changes.iter().for_each(|change| table.apply(change));
-        }
+        self.table.change(|table| changes.iter().for_each(|change| table.apply(change)));
         changes.iter().for_each(|change| self.figures.count(change));
         self.poke();
     }
@@ -149,29 +125,5 @@ impl Shared {
     fn poke(&self) {
         self.tidying.ask();
         self.publishing.ask();
-    }
-
-    /// The task service's client, as soon as it is known.
-    pub async fn task_service(&self) -> Client {
-        known(&self.ledger).await
-    }
-
-    /// That of the data service.
-    pub async fn data_service(&self) -> Client {
-        known(&self.facts).await
-    }
-}
-
-/// Something that is told later, as soon as it is known.
-async fn known<T: Clone>(told: &watch::Sender<Option<T>>) -> T {
-    let mut known = told.subscribe();
-    loop {
-        if let Some(found) = known.borrow_and_update().clone() {
-            return found;
-        }
-        if known.changed().await.is_err() {
-            // The sender lives as long as this is borrowed.
-            std::future::pending::<()>().await;
-        }
     }
 }

@@ -63,13 +63,13 @@ impl Starts {
     }
 
     /// The task service, which knows the free capacity; none: not known yet.
-    pub fn task_service(&self) -> Option<Client> {
-        self.shared.ledger.borrow().clone()
+    pub fn task_service(&self) -> Option<&Client> {
+        self.shared.ledger.get()
     }
 
     /// The starts that are to be published.
     pub fn due(&self, before: i64) -> DueStarts {
-        self.shared.table(|table| {
+        self.shared.table.look(|table| {
             // A reservation that is being changed may begin at another time.
             let due = table.unpublished().filter(|one| one.progress.celery.is_due());
             let due = due.filter(|one| one.progress.change.is_none());
@@ -90,7 +90,7 @@ impl Starts {
 
     /// The starts that were published late and whose time is over: whether a worker took them is not known.
     pub fn late(&self) -> Vec<Start> {
-        self.shared.table(|table| {
+        self.shared.table.look(|table| {
             let past = table.unpublished().filter(|one| !one.progress.celery.is_due());
             past.filter_map(|one| Start::of(one)).collect()
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use estimand_service::{State, StorageError};
 
-use crate::change::{Change, Rejection, outcomes};
+use crate::change::{Change, NAME, Rejection, outcomes};
 use crate::shared::Shared;
 use crate::storage::{Storage, rows};
 use crate::table::Table;
@@ -43,7 +43,7 @@ impl ReservationsState {
 impl State for ReservationsState {
     type Change = Change;
     type Rejection = Rejection;
-    const NAME: &'static str = "the reservations";
+    const NAME: &'static str = NAME;
     const SERVICE: &'static str = "reservation service";
     const GROUP: usize = GROUP_CHANGES;
 
@@ -85,7 +85,7 @@ impl State for ReservationsState {
 
     fn unstage(&mut self, _: &[Change]) {
         let highest = self.staged.highest;
-        self.staged = self.shared.table(Table::clone);
+        self.staged = self.shared.table.look(Table::clone);
         self.staged.highest = highest;
     }
 }

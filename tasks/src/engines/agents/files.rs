@@ -48,7 +48,7 @@ pub async fn files(
     let TaskFilesRequest { attempt } = body.parse(parse).await?;
     let shared = service.shared();
     let id = segment(&req, "id");
-    let task = shared.loaded(|table| table.named(id).cloned())?;
+    let task = shared.table.loaded(|table| table.named(id).cloned())?;
     let task = task.ok_or_else(|| Problem::not_found(Rejection::Unknown(id.to_owned()).to_string()))?;
     let request = request(&task, attempt, &caller)?;
     let FilePeer { client, address } = shared.file_peer()?;

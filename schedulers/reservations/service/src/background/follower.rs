@@ -35,7 +35,7 @@ impl Follower {
 
     /// The revision after which something may be new: the least that a live reservation knows of its promise.
     fn begin(&self) -> u64 {
-        self.shared.table(|table| {
+        self.shared.table.look(|table| {
             let live = table.open().filter(|one| one.is_live());
             live.map(|one| one.progress.revision.saturating_sub(1)).min().unwrap_or(0)
         })
@@ -51,7 +51,7 @@ impl Follower {
     /// Looks up the promises that were not among all: the ledger has forgotten them.
     async fn look_up_unseen(&mut self, client: &Client) -> Result<(), PeerError> {
         let Some(seen) = &self.seen else { return Ok(()) };
-        let unseen: Vec<Arc<Reservation>> = self.shared.table(|table| {
+        let unseen: Vec<Arc<Reservation>> = self.shared.table.look(|table| {
             let live = table.open().filter(|one| one.awaits_end());
             live.filter(|one| !seen.contains(&one.number)).cloned().collect()
         });
@@ -67,8 +67,8 @@ impl Work for Follower {
     type Error = PeerError;
 
     async fn round(&mut self) -> Result<Next, PeerError> {
-        let client = self.shared.task_service().await;
-        if !self.shared.is_loaded() {
+        let client = self.shared.ledger.wait().await.clone();
+        if !self.shared.table.is_loaded() {
             return Ok(Next::Period);
         }
         let after = self.heard.unwrap_or_else(|| self.begin());
@@ -80,7 +80,7 @@ impl Work for Follower {
             }
             page => page?,
         };
-        let known: Vec<(u64, Hear)> = self.shared.table(|table| {
+        let known: Vec<(u64, Hear)> = self.shared.table.look(|table| {
             let known = page.promises.into_iter().filter_map(|promise| {
                 let number = table.of_promise(&promise.id)?.number;
                 Some((number, Hear(promise)))

@@ -18,7 +18,6 @@ use crate::reservation::Reservation;
 use crate::shared::Shared;
 use crate::writer::ReservationsState;
 
-use choice_reader::ChoiceReader;
 use follower::Follower;
 use tidier::Tidier;
 use trainer::Trainer;
@@ -66,13 +65,5 @@ pub fn start(shared: &Arc<Shared>, writer: &Writer<ReservationsState>, bids: &Ar
     let training = work("reservations-trainer", "training the predictor of demand", TRAIN_EVERY);
     training.spawn(tasks, shared, |all| &all.training, trainer);
     let all = Arc::clone(shared);
-    tasks.spawn("reservations-choice", move |stop| {
-        let reader = ChoiceReader::new(Arc::clone(&all));
-        async move {
-            tokio::select! {
-                () = stop.requested() => {}
-                () = reader.run() => {}
-            }
-        }
-    });
+    tasks.spawn_until_stop("reservations-choice", move || choice_reader::run(Arc::clone(&all)));
 }

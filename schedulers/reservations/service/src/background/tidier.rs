@@ -32,21 +32,21 @@ impl Work for Tidier {
     type Error = PeerError;
 
     async fn round(&mut self) -> Result<Next, PeerError> {
-        let client = self.shared.task_service().await;
-        let untold: Vec<Arc<Reservation>> = self.shared.table(|table| table.untold().cloned().collect());
+        let client = self.shared.ledger.wait().await;
+        let untold: Vec<Arc<Reservation>> = self.shared.table.look(|table| table.untold().cloned().collect());
         let (given_back, untold): (Vec<_>, Vec<_>) =
             untold.into_iter().partition(|reservation| reservation.progress.is_to_release);
         for some in given_back.chunks(MAX_BATCH) {
-            self.release(&client, some).await?;
+            self.release(client, some).await?;
         }
         for reservation in untold.iter().filter(|reservation| reservation.is_live()) {
             match &reservation.progress.task {
-                TaskStanding::Due => self.submit(&client, reservation).await?,
-                TaskStanding::Stale(id) => self.withdraw(&client, reservation, id).await?,
-                _ => self.look_at_tasks(&client, reservation).await?,
+                TaskStanding::Due => self.submit(client, reservation).await?,
+                TaskStanding::Stale(id) => self.withdraw(client, reservation, id).await?,
+                _ => self.look_at_tasks(client, reservation).await?,
             }
         }
-        self.look_up_overdue(&client).await?;
+        self.look_up_overdue(client).await?;
         Ok(Next::Period)
     }
 }
@@ -56,7 +56,7 @@ impl Tidier {
     async fn look_up_overdue(&self, client: &Client) -> Result<(), PeerError> {
         let ended = self.shared.now().saturating_sub(HEARD_WITHIN);
         let overdue: Vec<Arc<Reservation>> =
-            self.shared.table(|table| table.overdue(ended).take(MAX_LOOKED_UP).cloned().collect());
+            self.shared.table.look(|table| table.overdue(ended).take(MAX_LOOKED_UP).cloned().collect());
         for reservation in overdue {
             look_up(client, &self.writer, &reservation).await?;
         }

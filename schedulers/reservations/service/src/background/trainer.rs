@@ -60,7 +60,7 @@ impl Work for Trainer {
     type Error = TrainingError;
 
     async fn round(&mut self) -> Result<Next, TrainingError> {
-        if !self.shared.is_loaded() {
+        if !self.shared.table.is_loaded() {
             return Ok(Next::Period);
         }
         let choice = self.choose().await?;
@@ -89,7 +89,7 @@ impl Work for Trainer {
 impl Trainer {
     /// The choice in force, after a new one was stored.
     async fn choose(&self) -> Result<Choice, TrainingError> {
-        let known = self.shared.table(|table| table.choice);
+        let known = self.shared.table.look(|table| table.choice);
         let heard = *self.shared.heard_choice.borrow();
         match heard.filter(|heard| !heard.is_same(&known)) {
             None => Ok(known),

@@ -56,7 +56,7 @@ fn priced(
     let more = priced.offer.width.saturating_sub(reservation.width());
     if more > 0 {
         let units =
-            shared.table(|table| table.usages.of(&reservation.account).map_or(0, |usage| usage.units));
+            shared.table.look(|table| table.usages.of(&reservation.account).map_or(0, |usage| usage.units));
         request.scope.check_share(ShareKind::Units, units, more, MAX_UNITS)?;
     }
     Ok((document, priced))
@@ -134,7 +134,7 @@ impl Desk {
     /// Asks again for changes whose outcome is unknown. A change that the ledger has made is found to be made; a change that it
     /// has not made, because it has moved on, is refused.
     pub(super) async fn finish_changes(&self, client: &Client) {
-        let open: Vec<Arc<Reservation>> = self.shared.table(|table| table.changing().cloned().collect());
+        let open: Vec<Arc<Reservation>> = self.shared.table.look(|table| table.changing().cloned().collect());
         for reservation in open {
             let Some(change) = &reservation.progress.change else { continue };
             let mut order = Order::held(reservation.promise());

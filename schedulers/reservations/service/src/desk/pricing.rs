@@ -62,7 +62,7 @@ pub fn check_room(shared: &Shared, prices: &Prices, new: usize) -> Result<(), Pr
     if !prices.has_promises_left(new) {
         return Err(refusals::no_promises_left());
     }
-    shared.table(|table| room(table, new))?;
+    shared.table.look(|table| room(table, new))?;
     Ok(())
 }
 
@@ -72,7 +72,7 @@ pub fn check_shares(shared: &Shared, scope: &Scope, asked: &[(&Document, &Priced
     let offers = asked.iter().map(|(_, priced)| priced.offer);
     let bytes = asked.iter().map(|(document, _)| document.bytes).sum();
     let places = shared.known_prices()?.places();
-    shared.table(|table| {
+    shared.table.look(|table| {
         requests::check_shares(table, scope, user, offers, places)?;
         requests::room_for_bytes(table, scope, user, bytes)
     })?;

@@ -44,7 +44,7 @@ pub async fn balances(
     let account =
         |user: &str, balance: Money| CreditAccount { user: user.to_owned(), balance: balance.to_string() };
     let wanted = query.get("user").or(scope.user());
-    let accounts = service.shared().loaded(|table| {
+    let accounts = service.shared().table.loaded(|table| {
         let all = &table.credits;
         let accounts = match wanted {
             // To a user others have no accounts.

@@ -55,7 +55,7 @@ pub async fn list_reservations(
             && states.as_ref().is_none_or(|states| states.contains(&reservation.state()))
             && query.get("user").is_none_or(|user| reservation.account == user)
     };
-    let page = shared.loaded(|table| {
+    let page = shared.table.loaded(|table| {
         let before = before.map_or(u64::MAX, |before| before.number);
         let mut found = table.newest(before).filter(|reservation| belongs(reservation));
         let limit = usize::try_from(limit).unwrap_or(1);

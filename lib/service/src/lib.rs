@@ -5,6 +5,7 @@
 
 mod errors;
 mod published;
+pub mod rows;
 mod writer;
 
 pub use errors::{StorageError, SubmitError};

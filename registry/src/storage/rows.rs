@@ -5,21 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
 use estimand_api::json::parse_object;
 use estimand_api::names::DataName;
-use estimand_api::problem::Problem;
 use estimand_api::registration::{Action, Change, Registration, RegistrationRecord, redact};
+use estimand_service::rows::{cause, column};
+pub use estimand_service::rows::{instant, known};
 use estimand_store::{HistoryEntry, RegistrationChange, RegistrationRow, actor};
 use serde_json::Value;
 
 use crate::core::registrations::UnreadableRegistration;
 use crate::core::{Edit, RenderedRegistration, StoredRegistration};
-
-pub fn instant(micros: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(micros).unwrap_or_default()
-}
 
 /// The rows of a change.
 pub fn change_of(edit: &Edit) -> RegistrationChange {
@@ -85,14 +81,6 @@ fn parse(name: &DataName, spec: &str) -> Result<Registration, String> {
     }
 }
 
-/// Every error of a stored registration: nobody can ask for the rest.
-fn cause(problem: &Problem) -> String {
-    match problem.errors.as_slice() {
-        [] => problem.detail.clone(),
-        errors => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-    }
-}
-
 /// The audit trail, without entries whose action is unknown. A variable that is a secret in one entry is one in all.
 pub fn changes(entries: Vec<HistoryEntry>, mut secrets: BTreeSet<String>) -> Vec<Change> {
     let mut changes: Vec<Change> = entries.into_iter().filter_map(change).collect();
@@ -124,13 +112,4 @@ fn cmd(command: &Command) -> String {
         Command::Line(line) => line.clone(),
         Command::Argv(words) => Value::from(words.as_slice()).to_string(),
     }
-}
-
-/// Versions count changes of one name: they stay far below the range of either type.
-fn column(version: u64) -> i64 {
-    i64::try_from(version).unwrap_or(i64::MAX)
-}
-
-pub fn known(version: i64) -> u64 {
-    u64::try_from(version).unwrap_or(0)
 }

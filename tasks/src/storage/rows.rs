@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use estimand_api::instant::to_rfc3339;
 use estimand_api::json::parse_object;
-use estimand_api::problem::Problem;
 use estimand_api::task_document::TaskDocument;
 use estimand_api::task_event::TaskEvent;
 use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskLogLine, TaskStream};
 use estimand_api::task_record::TaskTransition;
+use estimand_service::rows::cause;
+pub use estimand_service::rows::{column, instant, known};
 use estimand_store::{
     GoneTaskRow, LOG_PIECE, StoredFeed, TaskArrayRow, TaskCursorRow, TaskEventRow, TaskFeedGroup,
     TaskFeedRow, TaskGroup, TaskLogGroup, TaskLogRow, TaskOutputRow, TaskRow,
@@ -302,25 +302,6 @@ pub fn value<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 pub fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
-}
-
-fn cause(problem: &Problem) -> String {
-    match problem.errors.as_slice() {
-        [] => problem.detail.clone(),
-        errors => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-    }
-}
-
-pub fn instant(micros: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(micros).unwrap_or_default()
-}
-
-pub fn column(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub fn known(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 pub fn count(number: i64) -> u32 {

@@ -7,11 +7,11 @@ use estimand_api::json::parse_object;
 use estimand_api::problem::Problem;
 use estimand_api::reservation::{CreditAccount, CreditAccounts, CreditEntry, CreditGrant, CreditJournal};
 use estimand_reservations::Money;
+use estimand_service::rows;
 use estimand_store::CreditEntryRow;
 use estimand_web::parameters::{MAX_KEY_BYTES, idempotency_key, whole};
 use estimand_web::{Body, Failure, Principal, Query, Scope};
 
-use super::views;
 use crate::ReservationService;
 use crate::credits::{HELD, INCOME};
 use crate::document::{credits, user};
@@ -149,7 +149,7 @@ fn parse(body: &[u8]) -> Result<(String, Money), Problem> {
 fn entry(row: CreditEntryRow) -> CreditEntry {
     CreditEntry {
         number: known(row.number),
-        at: views::micros(row.at),
+        at: rows::instant(row.at),
         from: row.payer,
         to: row.payee,
         amount: Money::microcredits(known(row.amount)).to_string(),

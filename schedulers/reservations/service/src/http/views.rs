@@ -6,16 +6,13 @@ use estimand_api::reservation::{
     CeleryRecord, Guarantee, PredictorRecord, PriceQuote, ReservationRecord, ReservationsMade,
 };
 use estimand_reservations::{Money, fee};
+use estimand_service::rows;
 
 use crate::celery::{self, Standing};
 use crate::document::Document;
 use crate::predictions::Predictions;
 use crate::refusals::instant;
 use crate::reservation::{Offer, Reservation, State, TaskStanding};
-
-pub fn micros(at: i64) -> chrono::DateTime<chrono::Utc> {
-    chrono::DateTime::from_timestamp_micros(at).unwrap_or_default()
-}
 
 pub fn record(reservation: &Reservation) -> ReservationRecord {
     let progress = &reservation.progress;
@@ -41,9 +38,9 @@ pub fn record(reservation: &Reservation) -> ReservationRecord {
         celery: celery(reservation),
         reason: progress.reason.clone(),
         guarantee: was_promised.then(|| guarantee(reservation)),
-        made_at: micros(reservation.made_at),
+        made_at: rows::instant(reservation.made_at),
         made_by: reservation.made_by.clone(),
-        ended_at: reservation.ended_at.map(micros),
+        ended_at: reservation.ended_at.map(rows::instant),
         document: reservation.document.shown(),
     }
 }
@@ -59,7 +56,7 @@ fn celery(reservation: &Reservation) -> Option<CeleryRecord> {
     Some(CeleryRecord {
         id: celery::id(&reservation.promise_id()),
         state: state.to_owned(),
-        published_at: published_at.map(micros),
+        published_at: published_at.map(rows::instant),
         late_milliseconds: published_at.map(|_| u64::try_from(late).unwrap_or(0) / 1_000),
         waited_for,
     })
@@ -92,9 +89,9 @@ pub fn predictor(predictions: &Predictions) -> PredictorRecord {
     let Predictions { choice, training, .. } = predictions;
     PredictorRecord {
         name: choice.method.as_str().to_owned(),
-        since: (choice.since > 0).then(|| micros(choice.since)),
+        since: (choice.since > 0).then(|| rows::instant(choice.since)),
         period: choice.period,
-        trained_at: training.map(|training| micros(training.at)),
+        trained_at: training.map(|training| rows::instant(training.at)),
         bids: training.map_or(0, |training| training.bids),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use estimand_api::json::parse_object;
 use estimand_reservations::Money;
+pub use estimand_service::rows::{column, known};
 use estimand_store::{BidRow, CreditEntryRow, ReservationGroup, ReservationRow, StoredReservations, actor};
 use serde_json::Value;
 
@@ -132,12 +133,4 @@ pub fn bids(rows: Vec<BidRow>) -> Vec<(i64, Bid)> {
 
 fn money(amount: i64) -> Money {
     Money::microcredits(known(amount))
-}
-
-pub fn column(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub fn known(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }

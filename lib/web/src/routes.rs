@@ -19,7 +19,7 @@ use crate::base_path::BasePath;
 use crate::cors::AllowedOrigins;
 use crate::gate::{self, Door, Gate};
 use crate::role::Role;
-use crate::route_description::{RouteDescription, annotate, extend};
+use crate::route_description::{RouteDescription, annotate, describe, extend};
 
 /// Makes the door of one worker: its handler behind the gate that is given.
 type DoorMaker = Arc<dyn Fn(Rc<Gate>) -> Door + Send + Sync>;
@@ -121,7 +121,7 @@ impl Routes {
         }
         let mut schemas: Vec<(String, RefOr<Schema>)> = Vec::new();
         D::schemas(&mut schemas);
-        self.components.schemas.extend(schemas);
+        describe(&mut self.components, schemas);
         self
     }
 

@@ -207,11 +207,11 @@ fn failed(task: &Task) -> bool {
     task.state().is_final() && task.state() != State::Succeeded
 }
 
-/// A short id; a longer one if somebody has given that to a task.
+/// A short id; where somebody has given that to a task, one that nobody gives beforehand.
 fn made_id(is_free: impl Fn(&str) -> bool, number: u64) -> String {
     let mut id = format!("t{number}");
     while !is_free(&id) {
-        id.push('x');
+        id = format!("t{number}-{:016x}", fastrand::u64(..));
     }
     id
 }

@@ -9,6 +9,7 @@ on_each_engine!(
     an_array_is_there_after_a_crash_and_goes_with_its_last_task,
     a_large_array_is_stored_at_once_and_a_larger_one_refused,
     submissions_that_arrive_together_are_all_taken,
+    ids_that_somebody_took_beforehand_stop_no_submission,
 );
 
 fn sweep(count: u32) -> Value {
@@ -129,5 +130,19 @@ fn submissions_that_arrive_together_are_all_taken() {
     running.crash();
     let running = Running::start(&store, &world);
     assert!(ids.iter().all(|id| running.task(id)["state"] == "QUEUED"));
+    running.stop();
+}
+
+/// Ids made of the number alone grew with each of these: beyond 64 bytes no agent takes a task, nor some databases.
+fn ids_that_somebody_took_beforehand_stop_no_submission() {
+    let (world, (_folder, store)) = (World::start(&[node("n1", 2, &json!({}))]), sqlite());
+    let running = Running::start(&store, &world);
+    let taken = (0..62).map(|length| format!("t64{}", "x".repeat(length)));
+    taken.chain(["t65.1".to_owned()]).for_each(|id| drop(running.submit(&with(&json!({ "id": id })))));
+    let after = running.submit(&with(&json!({})));
+    let array = running.submit(&with(&json!({ "count": 2 })));
+    for (id, number) in [(after, "t64-"), (array, "t65-")] {
+        assert!(id.starts_with(number) && id.len() <= 40, "{id}");
+    }
     running.stop();
 }

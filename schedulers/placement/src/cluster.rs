@@ -133,11 +133,14 @@ impl Cluster {
         }
         let declared = Resource::parse(CPU).map_or(0, |cpu| offer.capacity.get(&cpu));
         let view = self.nodes[id.index()].get_or_insert_with(|| NodeView::new(id, &offer.name));
-        if (&view.labels, &view.bound_labels) != (&offer.labels, &offer.bound_labels) {
+        let known = (&view.labels, &view.bound_labels, view.refuses_users);
+        if known != (&offer.labels, &offer.bound_labels, offer.refuses_users) {
             view.labels.clone_from(&offer.labels);
             view.bound_labels.clone_from(&offer.bound_labels);
+            view.refuses_users = offer.refuses_users;
+            // Tasks that found no room are told that it is another node now.
+            self.ledger.set_standing(id, offer.standing);
         }
-        view.refuses_users = offer.refuses_users;
         view.cpu = if declared == 0 { ONE_PROCESSOR } else { declared };
     }
 

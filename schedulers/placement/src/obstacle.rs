@@ -141,7 +141,7 @@ fn first(
 ) -> Option<TaskNumber> {
     let key = request.key();
     let before = || plan.heads.iter().take_while(|head| head.rank < rank);
-    let like = before().find(|head| head.key == key);
+    let like = before().find(|head| *head.key == key);
     like.or_else(|| before().find(|head| is_rival(&head.request))).map(|head| head.rank.1)
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimand_capacity::{LoanId, NodeId};
+use estimand_capacity::{Ledger, LoanId, NodeId};
 
 use super::Millis;
 use super::book::{Book, Placed};
@@ -20,6 +20,7 @@ use super::policy::{POLICY_VERSION, Policy, Score};
 use super::pressure::Pressure;
 use super::promises::Promises;
 use super::queue::{Queue, TaskNumber};
+use super::request::Request;
 use super::state::State;
 use super::task::TaskView;
 use super::waiting::{UnitQueue, UnitWaiter};
@@ -31,10 +32,21 @@ pub struct Plan {
     /// The revision of the promises that the draft has; none: of no promises.
     revision: Option<u64>,
     queue: Queue,
+    /// The tasks that ask for a resource which no node was ever heard to have. The ledger learns no names from them, or their users
+    /// would fill it.
+    strangers: BTreeMap<TaskNumber, Stranger>,
     units: UnitQueue,
     /// Tasks that wait for the end of a pause.
     pausing: BTreeSet<(Millis, TaskNumber)>,
     trial: Trial,
+}
+
+/// A task that waits for a resource to be heard of.
+#[derive(Debug)]
+struct Stranger {
+    submitted_at: Millis,
+    priority: i32,
+    request: Request,
 }
 
 /// Decisions that are not answered yet.
@@ -78,6 +90,10 @@ impl Plan {
             }
             None => self.book.follow_all(promises),
         }
+        if has_other_nodes {
+            let strangers = std::mem::take(&mut self.strangers);
+            strangers.into_iter().for_each(|(number, stranger)| self.queue_up(number, stranger));
+        }
         has_other_nodes
     }
 
@@ -102,6 +118,7 @@ impl Plan {
         let started_at = if before.is_some() { now } else { task.map_or(now, |task| task.submitted_at) };
         self.press(number, before.as_ref(), started_at, now);
         self.queue.remove(number);
+        self.strangers.remove(&number);
         self.units.remove(number);
         if let Some(task) = task.filter(|task| task.progress.state == State::Queued) {
             self.wait(task, now);
@@ -117,11 +134,22 @@ impl Plan {
             self.pausing.insert((not_before, task.number));
             return;
         }
+        let Some(promise) = task.promise else {
+            let request = task.request(&mut Ledger::default());
+            let TaskView { submitted_at, priority, .. } = *task;
+            return self.queue_up(task.number, Stranger { submitted_at, priority, request });
+        };
         let request = task.request(&mut self.book.cluster.ledger);
-        match task.promise {
-            Some(promise) => self.units.push(task, promise, request),
-            None => self.queue.push(task.number, task.submitted_at, task.priority, &request),
-        }
+        self.units.push(task, promise, request);
+    }
+
+    fn queue_up(&mut self, number: TaskNumber, task: Stranger) {
+        let Some(shape) = self.book.cluster.ledger.known_shape(&task.request.amounts) else {
+            self.strangers.insert(number, task);
+            return;
+        };
+        let request = Request { shape, ..task.request };
+        self.queue.push(number, task.submitted_at, task.priority, &request);
     }
 
     /// Counts the change of a task with the pressure of its nodes.
@@ -274,7 +302,7 @@ impl Plan {
 
     /// How many tasks wait for a node.
     pub fn waiting(&self) -> usize {
-        self.queue.len() + self.units.len()
+        self.queue.len() + self.strangers.len() + self.units.len()
     }
 
     /// The instant at which something is to be done for a promise.

@@ -1,6 +1,7 @@
 //! The plan follows promises by what changed of them, at a cost that does not grow with those that stay as they are.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use estimand_api::labels::LabelMap;
 use estimand_api::promise::{PromiseRequest, PromiseState};
 use estimand_api::resources::PLACES;
+use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, Resource, Tick, Window};
 use proptest::prelude::*;
 
@@ -16,6 +18,7 @@ use crate::cluster::CPU;
 use crate::nodes::Offer;
 use crate::promise::{Promise, PromiseChange};
 use crate::promises::Promises;
+use crate::state::Progress;
 use crate::usage::Tally;
 
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
@@ -82,6 +85,23 @@ fn promise(number: u64, asked: PromiseRequest, units: Vec<String>, revision: u64
         revision,
         made_at: NOW,
         made_by: String::new(),
+    }
+}
+
+/// A task that waits.
+fn view<'t>(progress: &'t Progress, nodes: &'t Selector) -> TaskView<'t> {
+    TaskView {
+        number: TaskNumber(0),
+        submitted_at: 0,
+        priority: 0,
+        promise: None,
+        amounts: Cow::default(),
+        nodes,
+        policy: Policy::default(),
+        needs_bound_labels: false,
+        has_image: false,
+        has_user: false,
+        progress,
     }
 }
 
@@ -242,6 +262,33 @@ fn tasks_leave_inside_the_window_of_their_promise() {
     promises.apply(&given(NOW + 500, 3));
     assert_eq!((left(&promises, (NOW + 490) * 1_000 - 1), left(&promises, (NOW + 490) * 1_000)), (0, 1));
     assert_eq!(promises.next_due((NOW + 60) * 1_000, 3), Some((NOW + 490) * 1_000));
+}
+
+#[test]
+fn a_ledger_learns_no_resources_from_tasks_and_they_begin_when_a_node_has_them() {
+    let mut promises = promises();
+    let mut plan = Plan::default();
+    plan.follow_promises(&promises, NOW * 1_000);
+    let strange = |name: &str| Amounts::from_iter([(Resource::parse(name).unwrap(), 1)]);
+    let (progress, nodes) = (Progress::default(), Selector::default());
+    for number in 0..100 {
+        let amounts = Cow::Owned(strange(&format!("r{number}")));
+        let task = TaskView { number: TaskNumber(number), amounts, ..view(&progress, &nodes) };
+        plan.follow(task.number, Some(&task), NOW * 1_000);
+    }
+    assert!(plan.decide(NOW * 1_000, 0, |_| 0).is_empty());
+    let known = |plan: &Plan, name: &str| plan.book.cluster.ledger.known_shape(&strange(name)).is_some();
+    assert_eq!((plan.waiting(), known(&plan, "r7"), known(&plan, CPU)), (100, false, true));
+    plan.follow(TaskNumber(8), None, NOW * 1_000);
+
+    let capacity = amounts(1_000).with(Resource::parse("r7").unwrap(), 1);
+    let offer = Offer::new("n9", LabelMap::new(), capacity);
+    let nodes = Some(Arc::new(vec![offer]));
+    promises.apply(&PromiseChange { nodes, revision: 2, ..PromiseChange::default() });
+    plan.follow_promises(&promises, NOW * 1_000);
+    let placed = plan.decide(NOW * 1_000, 0, |_| 0);
+    assert_eq!(placed.iter().map(|one| (one.task.0, &*one.node)).collect::<Vec<_>>(), [(7, "n9")]);
+    assert_eq!((plan.waiting(), known(&plan, "r8")), (98, false));
 }
 
 proptest! {

@@ -5,8 +5,6 @@
 //! changed and not what waits. A task that has waited for [`PATIENCE`] has what it needs kept for it on one node, so that
 //! small tasks that fit in between do not keep a large one out for ever.
 
-use std::collections::BTreeSet;
-
 use estimand_capacity::NodeId;
 
 use super::Millis;
@@ -29,10 +27,11 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
         freed.push(kept.node);
     }
     let mut kept: Option<KeptNode> = None;
-    let mut passed_over = BTreeSet::new();
+    let mut place = None;
     let mut decisions = Vec::new();
-    while let Some((key, line, waiting)) = queue.first(&passed_over) {
-        let nodes = if line.blocked { Some(freed.as_slice()) } else { None };
+    while let Some((rank, line, waiting)) = queue.head_behind(place) {
+        place = Some(rank);
+        let nodes = line.blocked.then_some(freed.as_slice());
         let lot = mix(seed ^ mix(waiting.task.0));
         match choose(cluster, &line.request, nodes, kept.as_ref(), lot) {
             Some(choice) => {
@@ -44,13 +43,13 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
                 decisions.push(decision);
             }
             None => {
-                let key = key.clone();
                 let is_impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
-                if kept.is_none() && is_impatient {
-                    kept = keep(cluster, &line.request, waiting.task, was_kept.take());
-                }
-                queue.block(&key);
-                passed_over.insert(key);
+                let is_suited = (kept.is_none() && is_impatient).then(|| {
+                    let nodes = line.unsuited.then_some(freed.as_slice());
+                    kept = keep(cluster, &line.request, nodes, waiting.task, was_kept.take());
+                    kept.is_some()
+                });
+                queue.block(rank, is_suited);
             }
         }
     }
@@ -189,10 +188,11 @@ pub fn value(priority: i32) -> u64 {
     u64::from(priority.wrapping_sub(i32::MIN).cast_unsigned())
 }
 
-/// A node that would have room if all loans were back: the one that was kept already, or the emptiest.
+/// A node that would have room if all loans were back: the one that was kept already, or the emptiest of all nodes, or of these.
 fn keep(
     cluster: &Cluster,
     request: &Request,
+    nodes: Option<&[NodeId]>,
     task: TaskNumber,
     was_kept: Option<KeptNode>,
 ) -> Option<KeptNode> {
@@ -206,8 +206,11 @@ fn keep(
         return Some(KeptNode::new(kept.node, task, request));
     }
     was_kept.or_else(|| {
-        let suiting = cluster.nodes().filter(|node| suits(node.id));
-        let emptiest = suiting.min_by_key(|node| cluster.ledger.fullness(node.id, &request.shape, window))?;
-        Some(KeptNode::new(emptiest.id, task, request))
+        let fullness = |id: &NodeId| cluster.ledger.fullness(*id, &request.shape, window);
+        let emptiest = match nodes {
+            Some(some) => some.iter().copied().filter(|id| suits(*id)).min_by_key(fullness),
+            None => cluster.nodes().map(|node| node.id).filter(|id| suits(*id)).min_by_key(fullness),
+        };
+        Some(KeptNode::new(emptiest?, task, request))
     })
 }

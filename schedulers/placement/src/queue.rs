@@ -4,7 +4,9 @@
 //! it is that of the time of submission, put back by an [`AGEING`] for each step of priority. Tasks with equal requests
 //! stand in one line, because if the first of them has no room, none has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +31,18 @@ pub fn rank(task: TaskNumber, submitted_at: Millis, priority: i32) -> Rank {
 
 #[derive(Debug, Clone)]
 pub(super) struct Line {
-    pub request: Request,
+    pub request: Arc<Request>,
     waiting: BTreeMap<Rank, Waiting>,
     /// No node had room for it but those that were freed since.
     pub blocked: bool,
+    /// No node could be kept for it but those that were freed since.
+    pub unsuited: bool,
+}
+
+impl Line {
+    fn first(&self) -> Option<Rank> {
+        self.waiting.first_key_value().map(|(rank, _)| *rank)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,14 +56,16 @@ pub(super) struct Waiting {
 #[derive(Debug, Clone)]
 pub struct Head {
     pub rank: Rank,
-    pub request: Request,
-    pub key: RequestKey,
+    pub request: Arc<Request>,
+    pub key: Arc<RequestKey>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
-    lines: BTreeMap<RequestKey, Line>,
-    ranks: BTreeMap<TaskNumber, (RequestKey, Rank)>,
+    lines: BTreeMap<Arc<RequestKey>, Line>,
+    /// The line of each first task.
+    heads: BTreeMap<Rank, Arc<RequestKey>>,
+    ranks: BTreeMap<TaskNumber, (Arc<RequestKey>, Rank)>,
     /// The node that is kept for a task which has waited too long.
     pub(super) kept: Option<KeptNode>,
 }
@@ -74,44 +86,56 @@ impl Queue {
         }
         let rank = rank(task, submitted_at, priority);
         let key = request.key();
-        let line = self.lines.entry(key.clone()).or_insert_with(|| Line {
-            request: request.clone(),
+        let known = self.lines.get_key_value(&key).map(|(key, _)| Arc::clone(key));
+        let key = known.unwrap_or_else(|| Arc::new(key));
+        let line = self.lines.entry(Arc::clone(&key)).or_insert_with(|| Line {
+            request: Arc::new(request.clone()),
             waiting: BTreeMap::new(),
             blocked: false,
+            unsuited: false,
         });
+        let before = line.first();
         line.waiting.insert(rank, Waiting { task, submitted_at, priority });
+        if before.is_none_or(|before| rank < before) {
+            before.and_then(|before| self.heads.remove(&before));
+            self.heads.insert(rank, Arc::clone(&key));
+        }
         self.ranks.insert(task, (key, rank));
     }
 
     /// Takes a task out; false if it does not wait.
     pub fn remove(&mut self, task: TaskNumber) -> bool {
         let Some((key, rank)) = self.ranks.remove(&task) else { return false };
-        if let Some(line) = self.lines.get_mut(&key) {
-            line.waiting.remove(&rank);
-            if line.waiting.is_empty() {
-                self.lines.remove(&key);
-            }
+        let Some(line) = self.lines.get_mut(&key) else { return true };
+        line.waiting.remove(&rank);
+        let next = line.first();
+        if next.is_none() {
+            self.lines.remove(&key);
+        }
+        if self.heads.remove(&rank).is_some()
+            && let Some(next) = next
+        {
+            self.heads.insert(next, key);
         }
         true
     }
 
-    /// The first task of all lines but those that are passed over.
-    pub(super) fn first(&self, passed_over: &BTreeSet<RequestKey>) -> Option<(&RequestKey, &Line, Waiting)> {
-        let lines = self.lines.iter().filter(|(key, _)| !passed_over.contains(*key));
-        let heads = lines.filter_map(|(key, line)| Some((line.waiting.first_key_value()?, key, line)));
-        let ((_, waiting), key, line) = heads.min_by_key(|((rank, _), ..)| **rank)?;
-        Some((key, line, *waiting))
+    /// The first of the tasks that come behind a place in the order and are the first of their line. A pass that goes on behind
+    /// each of them sees every line once, and then what was behind those that it took out.
+    pub(super) fn head_behind(&self, place: Option<Rank>) -> Option<(Rank, &Line, Waiting)> {
+        let behind = place.map_or(Bound::Unbounded, Bound::Excluded);
+        let (rank, key) = self.heads.range((behind, Bound::Unbounded)).next()?;
+        let line = self.lines.get(key)?;
+        Some((*rank, line, *line.waiting.get(rank)?))
     }
 
     /// The first task of each line, in the order of the queue.
     pub fn heads(&self) -> Vec<Head> {
-        let head = |(key, line): (&RequestKey, &Line)| {
-            let rank = *line.waiting.first_key_value()?.0;
-            Some(Head { rank, request: line.request.clone(), key: key.clone() })
+        let head = |(rank, key): (&Rank, &Arc<RequestKey>)| {
+            let request = Arc::clone(&self.lines.get(key)?.request);
+            Some(Head { rank: *rank, request, key: Arc::clone(key) })
         };
-        let mut heads: Vec<Head> = self.lines.iter().filter_map(head).collect();
-        heads.sort_by_key(|head| head.rank);
-        heads
+        self.heads.iter().filter_map(head).collect()
     }
 
     /// How many tasks with an equal request wait.
@@ -119,9 +143,11 @@ impl Queue {
         self.lines.get(&request.key()).map_or(0, |line| line.waiting.len())
     }
 
-    pub(super) fn block(&mut self, key: &RequestKey) {
-        if let Some(line) = self.lines.get_mut(key) {
+    /// The line of a first task has no room now, and, if a node was looked for that could be kept for it, whether there is one.
+    pub(super) fn block(&mut self, head: Rank, is_suited: Option<bool>) {
+        if let Some(line) = self.heads.get(&head).and_then(|key| self.lines.get_mut(key)) {
             line.blocked = true;
+            line.unsuited = is_suited.map_or(line.unsuited, |is_suited| !is_suited);
         }
     }
 }

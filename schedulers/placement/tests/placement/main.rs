@@ -17,6 +17,7 @@ use estimand_placement::request::Request;
 use proptest::prelude::*;
 
 mod keeping;
+mod lines;
 mod reasons;
 
 fn amounts(of: &[(&str, u64)]) -> Amounts {

@@ -22,7 +22,7 @@ use super::queue::TaskNumber;
 
 mod placed;
 
-pub use placed::Placed;
+pub use placed::{Load, Placed};
 
 /// How long telling an agent to end a task takes at most, and hearing of the end.
 const TELLING: Duration = Duration::from_secs(10);

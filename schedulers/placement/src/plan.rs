@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_capacity::{Ledger, LoanId, NodeId};
 
 use super::Millis;
-use super::book::{Book, Placed};
+use super::book::{Book, Load, Placed};
 use super::decision::{Alternative, Why};
 use super::outline::PlanOutline;
 use super::planner::place_waiting;
@@ -109,14 +109,14 @@ impl Plan {
 
     /// Follows a task to where it is now; none: it was deleted.
     pub fn follow(&mut self, number: TaskNumber, task: Option<&TaskView<'_>>, now: Millis) {
-        let before = self.book.placed(number).cloned();
+        let before = self.book.placed(number).map(Placed::load);
         match task {
             Some(task) => self.book.put_task(task),
             None => self.book.remove_task(number),
         }
         // Whenever a task that is new here has started: the facts have it.
         let started_at = if before.is_some() { now } else { task.map_or(now, |task| task.submitted_at) };
-        self.press(number, before.as_ref(), started_at, now);
+        self.press(number, before, started_at, now);
         self.queue.remove(number);
         self.strangers.remove(&number);
         self.units.remove(number);
@@ -153,22 +153,22 @@ impl Plan {
     }
 
     /// Counts the change of a task with the pressure of its nodes.
-    fn press(&mut self, task: TaskNumber, before: Option<&Placed>, started_at: Millis, now: Millis) {
-        let after = self.book.placed(task).cloned();
-        let stays = before.zip(after.as_ref()).is_some_and(|(before, after)| before.is_same(after));
+    fn press(&mut self, task: TaskNumber, before: Option<Load>, started_at: Millis, now: Millis) {
+        let after = self.book.placed(task).map(Placed::load);
+        let stays = before.zip(after).is_some_and(|(before, after)| before.is_same(&after));
         let cluster = &mut self.book.cluster;
-        if let Some((Some(node), placed)) = before.filter(|_| !stays).map(|placed| (placed.at, placed))
-            && let Some(view) = cluster.node_mut(node)
+        if let Some(load) = before.filter(|_| !stays)
+            && let Some(view) = load.at.and_then(|node| cluster.node_mut(node))
         {
-            view.relieve(now, placed.weight, placed.has_started);
+            view.relieve(now, load.weight, load.has_started);
         }
-        let Some(placed) = after else { return };
-        let Some(view) = placed.at.and_then(|node| cluster.node_mut(node)) else { return };
+        let Some(load) = after else { return };
+        let Some(view) = load.at.and_then(|node| cluster.node_mut(node)) else { return };
         if !stays {
-            view.load(placed.weight);
+            view.load(load.weight);
         }
-        if placed.has_started && !before.is_some_and(|before| stays && before.has_started) {
-            view.start(started_at, placed.weight);
+        if load.has_started && !before.is_some_and(|before| stays && before.has_started) {
+            view.start(started_at, load.weight);
         }
     }
 
@@ -287,9 +287,9 @@ impl Plan {
         let decided = std::mem::take(&mut self.trial.placed);
         let dropped: Vec<TaskNumber> = decided.into_iter().filter(|task| !stored.contains(task)).collect();
         for task in &dropped {
-            let before = self.book.placed(*task).cloned();
+            let before = self.book.placed(*task).map(Placed::load);
             self.book.remove_task(*task);
-            self.press(*task, before.as_ref(), now, now);
+            self.press(*task, before, now, now);
         }
         dropped
     }

@@ -29,6 +29,22 @@ pub struct Placed {
     is_stopping: bool,
 }
 
+/// The load that a task is for its node.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    attempt: u32,
+    pub at: Option<NodeId>,
+    pub weight: u64,
+    pub has_started: bool,
+}
+
+impl Load {
+    /// The same attempt on the same node.
+    pub fn is_same(&self, other: &Load) -> bool {
+        (self.attempt, self.at) == (other.attempt, other.at)
+    }
+}
+
 /// The part of the ledger that a task has.
 #[derive(Debug, Clone)]
 enum Hold {
@@ -63,9 +79,8 @@ impl Placed {
         Placed { promise: Some(promise), ..self }
     }
 
-    /// The same attempt on the same node.
-    pub fn is_same(&self, other: &Placed) -> bool {
-        (self.attempt, self.at) == (other.attempt, other.at)
+    pub fn load(&self) -> Load {
+        Load { attempt: self.attempt, at: self.at, weight: self.weight, has_started: self.has_started }
     }
 }
 

@@ -240,7 +240,7 @@ impl Task {
             policy: *policy,
             needs_bound_labels: !secrets.is_empty() || !inputs.is_empty(),
             has_image: image.is_some(),
-            has_user: user.is_some(),
+            user: user.as_deref(),
             progress: &self.progress,
         }
     }

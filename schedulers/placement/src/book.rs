@@ -147,6 +147,7 @@ impl Book {
         let tasks = if others.is_empty() { Vec::new() } else { self.leave_nodes(&gone, &others) };
         gone.iter().for_each(|name| self.cluster.forget(name));
         nodes.iter().for_each(|node| self.cluster.put_node(node));
+        self.cluster.keep_places();
         promises.iter().for_each(|promise| self.count_promise(promise));
         tasks.into_iter().for_each(|task| self.count_task(task));
     }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use estimand_api::labels::LabelMap;
+use estimand_api::resources::PLACES;
+use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Ledger, NodeId, Resource, Standing};
 
 use super::Millis;
 use super::nodes::Offer;
 use super::pressure::NodePressure;
+use super::user_places::UserPlaces;
 
 /// The resource whose unit is a thousandth of a processor.
 pub const CPU: &str = "cpu";
@@ -25,6 +28,9 @@ pub struct NodeView {
     pub refuses_users: bool,
     /// Processor time in thousandths.
     pub cpu: u64,
+    /// How many tasks it takes at once, and the part of that which it keeps for users who have less.
+    pub places: u64,
+    pub kept: u64,
     pub pressure: NodePressure,
     /// How many tasks are placed there.
     pub tasks: u32,
@@ -41,28 +47,22 @@ impl NodeView {
             bound_labels: LabelMap::new(),
             refuses_users: false,
             cpu: ONE_PROCESSOR,
+            places: 0,
+            kept: 0,
             pressure: NodePressure::default(),
             tasks: 0,
             expected: 0,
         }
     }
 
-    /// A task that is expected to take so many thousandths of a processor is placed here.
-    pub fn place(&mut self, cpu: u64) {
-        self.count(cpu);
-        self.load(cpu);
+    /// It runs containers.
+    pub fn runs_containers(&self) -> bool {
+        self.labels.contains_key(CONTAINERS_LABEL)
     }
 
-    /// The same without its pressure.
-    pub fn count(&mut self, cpu: u64) {
-        self.tasks += 1;
-        self.expected = self.expected.saturating_add(cpu);
-    }
-
-    /// The opposite of counting.
-    pub fn uncount(&mut self, cpu: u64) {
-        self.tasks = self.tasks.saturating_sub(1);
-        self.expected = self.expected.saturating_sub(cpu);
+    /// It runs tasks of users, in containers at least.
+    pub fn runs_users(&self) -> bool {
+        !self.refuses_users || self.runs_containers()
     }
 
     /// The pressure of a task that is placed here and has not started.
@@ -105,17 +105,18 @@ impl NodeView {
 pub struct Cluster {
     pub ledger: Ledger,
     /// By the ledger's numbers of nodes.
-    nodes: Vec<Option<NodeView>>,
+    pub(super) nodes: Vec<Option<NodeView>>,
+    pub places: UserPlaces,
 }
 
 impl Cluster {
     pub fn new(ledger: Ledger) -> Cluster {
-        Cluster { ledger, nodes: Vec::new() }
+        Cluster { ledger, ..Cluster::default() }
     }
 
     /// The same for those who look on, with as much of the ledger as is near.
     pub fn outline(&self) -> Cluster {
-        Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone() }
+        Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone(), places: self.places.clone() }
     }
 
     /// Adds a node, or changes what it has. What is there stays.
@@ -131,7 +132,7 @@ impl Cluster {
         if self.nodes.len() <= id.index() {
             self.nodes.resize_with(id.index() + 1, || None);
         }
-        let declared = Resource::parse(CPU).map_or(0, |cpu| offer.capacity.get(&cpu));
+        let declared = |name: &str| Resource::parse(name).map_or(0, |resource| offer.capacity.get(&resource));
         let view = self.nodes[id.index()].get_or_insert_with(|| NodeView::new(id, &offer.name));
         let known = (&view.labels, &view.bound_labels, view.refuses_users);
         if known != (&offer.labels, &offer.bound_labels, offer.refuses_users) {
@@ -141,7 +142,8 @@ impl Cluster {
             // Tasks that found no room are told that it is another node now.
             self.ledger.set_standing(id, offer.standing);
         }
-        view.cpu = if declared == 0 { ONE_PROCESSOR } else { declared };
+        view.cpu = if declared(CPU) == 0 { ONE_PROCESSOR } else { declared(CPU) };
+        view.places = declared(PLACES);
     }
 
     /// Takes a node out on which nothing is counted.
@@ -163,5 +165,24 @@ impl Cluster {
 
     pub fn nodes(&self) -> impl Iterator<Item = &NodeView> {
         self.nodes.iter().flatten()
+    }
+
+    /// Counts a task on a node that is expected to take so many thousandths of a processor, and a place of the user's if it is
+    /// one's.
+    pub fn count(&mut self, node: NodeId, cpu: u64, user: Option<&Arc<str>>) {
+        self.places.add(user);
+        if let Some(view) = self.node_mut(node) {
+            view.tasks += 1;
+            view.expected = view.expected.saturating_add(cpu);
+        }
+    }
+
+    /// The opposite of counting.
+    pub fn uncount(&mut self, node: NodeId, cpu: u64, user: Option<&Arc<str>>) {
+        self.places.subtract(user);
+        if let Some(view) = self.node_mut(node) {
+            view.tasks = view.tasks.saturating_sub(1);
+            view.expected = view.expected.saturating_sub(cpu);
+        }
     }
 }

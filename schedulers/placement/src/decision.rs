@@ -22,6 +22,8 @@ pub struct Decision {
     pub shape: Shape,
     /// The processor time in thousandths that it is expected to take there.
     pub cpu: u64,
+    /// The user who has its place.
+    pub user: Option<Arc<str>>,
     pub why: Why,
 }
 

@@ -13,6 +13,7 @@ pub mod kept;
 pub mod nodes;
 pub mod obstacle;
 pub mod outline;
+pub mod places;
 pub mod plan;
 pub mod planner;
 pub mod policy;
@@ -28,6 +29,7 @@ pub mod state;
 mod stopping;
 pub mod task;
 pub mod usage;
+pub mod user_places;
 mod waiting;
 
 /// Milliseconds of the one clock.

@@ -24,6 +24,8 @@ pub enum Obstacle {
     NoProcessor { first: Option<TaskNumber> },
     /// A node has room, which is kept for another task.
     Kept { node: Arc<str>, task: TaskNumber },
+    /// A node has room in its last places, so many, which are kept for users who have fewer than that.
+    KeptPlaces { node: Arc<str>, kept: u64, user: Arc<str>, used: u64, all: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,12 +86,28 @@ pub fn obstacle(plan: &PlanOutline, request: &Request, rank: Rank) -> Option<Obs
     let kept = plan.kept.as_ref().filter(|kept| is_before(kept.task));
     let mut held_back = None;
     for node in up.iter().filter(|node| has_room(cluster, &request, node)) {
-        match kept.filter(|kept| kept.node == node.id && !kept.has_room_for(cluster, &request)) {
-            Some(kept) => held_back = Some(Obstacle::Kept { node: node.name.clone(), task: kept.task }),
-            None => return None,
+        if let Some(kept) = kept.filter(|kept| kept.node == node.id && !kept.has_room_for(cluster, &request))
+        {
+            held_back = Some(Obstacle::Kept { node: node.name.clone(), task: kept.task });
+        } else if let Some(kept_out) = kept_out(cluster, &request, node) {
+            held_back = Some(kept_out);
+        } else {
+            return None;
         }
     }
     held_back.or_else(|| Some(lack(plan, &request, rank, &up)))
+}
+
+/// The obstacle where a node has room in the part of its places that it keeps for users who have less.
+fn kept_out(cluster: &Cluster, request: &Request, node: &NodeView) -> Option<Obstacle> {
+    let user = request.user.as_ref().filter(|_| cluster.keeps_out(request, node))?;
+    Some(Obstacle::KeptPlaces {
+        node: node.name.clone(),
+        kept: node.kept,
+        user: Arc::clone(user),
+        used: cluster.places.of(user),
+        all: cluster.places.all,
+    })
 }
 
 /// The obstacle where no node that is up has room.
@@ -128,7 +146,7 @@ fn narrowed(cluster: &Cluster, request: &Request) -> Option<Narrowed> {
         nodes: cluster.nodes().filter(|node| request.means(node)).count(),
         labels: request.nodes.to_string(),
         has_image: request.has_image,
-        has_user: request.has_user,
+        has_user: request.user.is_some(),
     })
 }
 
@@ -171,6 +189,14 @@ impl Obstacle {
                  minutes",
                 task(*number),
                 PATIENCE / 60_000
+            ),
+            Obstacle::KeptPlaces { node, kept: 1, user, used, all } => format!(
+                "node `{node}` has room, but its last place for tasks is kept for users who have none; `{user}` has {used} of \
+                 all {all}"
+            ),
+            Obstacle::KeptPlaces { node, kept, user, used, all } => format!(
+                "node `{node}` has room, but its last {kept} places for tasks are kept for users who have fewer; `{user}` has \
+                 {used} of all {all}"
             ),
         }
     }

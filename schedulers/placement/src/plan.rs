@@ -226,7 +226,8 @@ impl Plan {
             let task = decision.task;
             let node = decision.why.chosen.node.to_string();
             let placed = Placed::new(attempt_of(task) + 1, &node, decision.shape.clone(), decision.cpu);
-            self.book.place_on_loan(&decision, placed.with_priority(decision.priority));
+            let placed = placed.with_priority(decision.priority).with_user(decision.user.clone());
+            self.book.place_on_loan(&decision, placed);
             placings.push(Placing { task, node, why: decision.why });
         }
         self.trial.placed.extend(placings.iter().map(|placing| placing.task));

@@ -100,7 +100,7 @@ fn view<'t>(progress: &'t Progress, nodes: &'t Selector) -> TaskView<'t> {
         policy: Policy::default(),
         needs_bound_labels: false,
         has_image: false,
-        has_user: false,
+        user: None,
         progress,
     }
 }

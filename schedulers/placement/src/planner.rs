@@ -5,6 +5,8 @@
 //! changed and not what waits. A task that has waited for [`PATIENCE`] has what it needs kept for it on one node, so that
 //! small tasks that fit in between do not keep a large one out for ever.
 
+use std::cell::Cell;
+
 use estimand_capacity::NodeId;
 
 use super::Millis;
@@ -31,10 +33,11 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
     let mut decisions = Vec::new();
     while let Some((rank, line, waiting)) = queue.head_behind(place) {
         place = Some(rank);
-        let nodes = line.blocked.then_some(freed.as_slice());
+        let is_blocked = line.is_blocked(&cluster.places);
+        let nodes = is_blocked.then_some(freed.as_slice());
         let lot = mix(seed ^ mix(waiting.task.0));
         match choose(cluster, &line.request, nodes, kept.as_ref(), lot) {
-            Some(choice) => {
+            Ok(choice) => {
                 let decision = lend(cluster, &line.request, waiting, choice);
                 if let Some(kept) = kept.as_mut().filter(|kept| kept.node == decision.node) {
                     kept.add(decision.loan, &line.request);
@@ -42,14 +45,16 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
                 queue.remove(waiting.task);
                 decisions.push(decision);
             }
-            None => {
+            Err(refusal) => {
+                let is_kept_out = refusal == Refusal::KeptOut || (is_blocked && line.kept_out);
                 let is_impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
-                let is_suited = (kept.is_none() && is_impatient).then(|| {
+                // A node that is kept for a user who has too much would stand idle.
+                let is_suited = (kept.is_none() && is_impatient && !is_kept_out).then(|| {
                     let nodes = line.unsuited.then_some(freed.as_slice());
                     kept = keep(cluster, &line.request, nodes, waiting.task, was_kept.take());
                     kept.is_some()
                 });
-                queue.block(rank, is_suited);
+                queue.block(rank, is_kept_out, is_suited);
             }
         }
     }
@@ -57,7 +62,7 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
     decisions
 }
 
-/// A node has room for a request now, if none is kept for another task.
+/// A node has room for a request now, if none of it is kept for others.
 pub fn has_room(cluster: &Cluster, request: &Request, node: &NodeView) -> bool {
     has_processor(request, node)
         && (request.is_for_all_nodes() || request.means(node))
@@ -74,6 +79,13 @@ struct Choice {
     why: Why,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    NoRoom,
+    /// A node has room, which it keeps for users who have less.
+    KeptOut,
+}
+
 /// The node that the policy ranks first among those with room: of all nodes, or of these.
 fn choose(
     cluster: &Cluster,
@@ -81,14 +93,18 @@ fn choose(
     nodes: Option<&[NodeId]>,
     kept: Option<&KeptNode>,
     lot: u64,
-) -> Option<Choice> {
-    let window = cluster.ledger.near()?;
+) -> Result<Choice, Refusal> {
+    let window = cluster.ledger.near().ok_or(Refusal::NoRoom)?;
     let Request { policy, shape, asks, weight, .. } = request;
     let question = Question { policy: *policy, shape, window, asks: *asks, weight: *weight, lot };
+    let is_kept_out = Cell::new(false);
     let has_room = |node: &&NodeView| {
         let is_kept =
             || kept.is_some_and(|kept| kept.node == node.id && !kept.has_room_for(cluster, request));
-        has_room(cluster, request, node) && !is_kept()
+        let is_free = has_room(cluster, request, node) && !is_kept();
+        let is_out = is_free && cluster.keeps_out(request, node);
+        is_kept_out.set(is_kept_out.get() || is_out);
+        is_free && !is_out
     };
     let mut ranking = Ranking::default();
     match (nodes, request.policy) {
@@ -119,7 +135,9 @@ fn choose(
         score: *score,
         fact: node.pressure.fact(),
     };
-    let ((_, chosen), others) = best.split_first().map(|(first, rest)| (*first, rest))?;
+    let Some(((_, chosen), others)) = best.split_first() else {
+        return Err(if is_kept_out.get() { Refusal::KeptOut } else { Refusal::NoRoom });
+    };
     let why = Why {
         policy: request.policy,
         promise: None,
@@ -129,7 +147,7 @@ fn choose(
         chosen: alternative(&best[0]),
         others: others.iter().map(alternative).collect(),
     };
-    Some(Choice { node: chosen.id, why })
+    Ok(Choice { node: chosen.id, why })
 }
 
 /// The best few, in their order.
@@ -169,8 +187,9 @@ fn two_of(count: usize, lot: u64) -> Vec<usize> {
 fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choice) -> Decision {
     let Choice { node, why } = choice;
     let loan = cluster.ledger.lend(node, request.shape.clone(), value(waiting.priority));
+    cluster.count(node, request.weight, request.user.as_ref());
     if let Some(view) = cluster.node_mut(node) {
-        view.place(request.weight);
+        view.load(request.weight);
     }
     Decision {
         task: waiting.task,
@@ -179,6 +198,7 @@ fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choi
         priority: waiting.priority,
         shape: request.shape.clone(),
         cpu: request.weight,
+        user: request.user.clone(),
         why,
     }
 }

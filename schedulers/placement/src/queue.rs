@@ -2,7 +2,8 @@
 //!
 //! A task ages by one step of priority for each [`AGEING`] that it waits, all tasks alike. So their order never changes:
 //! it is that of the time of submission, put back by an [`AGEING`] for each step of priority. Tasks with equal requests
-//! stand in one line, because if the first of them has no room, none has.
+//! stand in one line, because if the first of them has no room, none has. A request is its user's, so nobody stands in the line
+//! of a user who has too much.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 use super::kept::KeptNode;
 use super::request::{Request, RequestKey};
+use super::user_places::UserPlaces;
 
 /// A minute of waiting is worth a step of priority.
 pub const AGEING: Millis = 60_000;
@@ -34,7 +36,9 @@ pub(super) struct Line {
     pub request: Arc<Request>,
     waiting: BTreeMap<Rank, Waiting>,
     /// No node had room for it but those that were freed since.
-    pub blocked: bool,
+    blocked: bool,
+    /// A node had room, which it keeps for users who have less than this one.
+    pub kept_out: bool,
     /// No node could be kept for it but those that were freed since.
     pub unsuited: bool,
 }
@@ -42,6 +46,11 @@ pub(super) struct Line {
 impl Line {
     fn first(&self) -> Option<Rank> {
         self.waiting.first_key_value().map(|(rank, _)| *rank)
+    }
+
+    /// Nodes that were not freed since have no room for it. A user who was kept out may have few places by now.
+    pub fn is_blocked(&self, places: &UserPlaces) -> bool {
+        self.blocked && !(self.kept_out && places.are_few_of(self.request.user.as_ref()))
     }
 }
 
@@ -92,6 +101,7 @@ impl Queue {
             request: Arc::new(request.clone()),
             waiting: BTreeMap::new(),
             blocked: false,
+            kept_out: false,
             unsuited: false,
         });
         let before = line.first();
@@ -143,11 +153,14 @@ impl Queue {
         self.lines.get(&request.key()).map_or(0, |line| line.waiting.len())
     }
 
-    /// The line of a first task has no room now, and, if a node was looked for that could be kept for it, whether there is one.
-    pub(super) fn block(&mut self, head: Rank, is_suited: Option<bool>) {
+    /// The line of a first task has no room now, or only where its user is kept out, and, if a node was looked for that could be kept
+    /// for it, whether there is one.
+    pub(super) fn block(&mut self, head: Rank, is_kept_out: bool, is_suited: Option<bool>) {
         if let Some(line) = self.heads.get(&head).and_then(|key| self.lines.get_mut(key)) {
             line.blocked = true;
-            line.unsuited = is_suited.map_or(line.unsuited, |is_suited| !is_suited);
+            line.kept_out = is_kept_out;
+            // No node is looked for as long as it is kept out.
+            line.unsuited = !is_kept_out && is_suited.map_or(line.unsuited, |is_suited| !is_suited);
         }
     }
 }

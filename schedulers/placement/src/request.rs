@@ -1,10 +1,10 @@
 //! The request of a task to the node that it will run on. Tasks with equal requests fit or wait alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
-use estimand_api::task::CONTAINERS_LABEL;
 use estimand_capacity::{Amounts, Ledger, Resource, Shape};
 
 use super::cluster::{CPU, NodeView};
@@ -27,8 +27,8 @@ pub struct Request {
     pub needs_bound_labels: bool,
     /// It runs in a container, which not every node has.
     pub has_image: bool,
-    /// It is the task of a user, whose processes not every node runs.
-    pub has_user: bool,
+    /// The user whose task it is: not every node runs their processes, and some places are kept for users who have few.
+    pub user: Option<Arc<str>>,
 }
 
 /// The amounts that a document or a promise asks for.
@@ -45,7 +45,7 @@ pub fn with_place(amounts: &Amounts) -> Amounts {
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, [bool; 3]);
+pub type RequestKey = (Shape, String, Policy, [bool; 2], Option<Arc<str>>);
 
 impl Request {
     pub fn new(ledger: &mut Ledger, amounts: Amounts, nodes: Selector, policy: Policy) -> Request {
@@ -62,7 +62,7 @@ impl Request {
             weight,
             needs_bound_labels: false,
             has_image: false,
-            has_user: false,
+            user: None,
         }
     }
 
@@ -77,18 +77,18 @@ impl Request {
     }
 
     #[must_use]
-    pub fn with_user(self, has_user: bool) -> Request {
-        Request { has_user, ..self }
+    pub fn with_user(self, user: Option<&str>) -> Request {
+        Request { user: user.map(Arc::from), ..self }
     }
 
     /// Each node will do that has room.
     pub fn is_for_all_nodes(&self) -> bool {
-        self.nodes.is_empty() && !self.has_image && !self.has_user
+        self.nodes.is_empty() && !self.has_image && self.user.is_none()
     }
 
     pub fn key(&self) -> RequestKey {
-        let marks = [self.needs_bound_labels, self.has_image, self.has_user];
-        (self.shape.clone(), self.nodes.to_string(), self.policy, marks)
+        let marks = [self.needs_bound_labels, self.has_image];
+        (self.shape.clone(), self.nodes.to_string(), self.policy, marks, self.user.clone())
     }
 
     /// The node's labels are those that it asks for, and the node runs such tasks.
@@ -98,11 +98,7 @@ impl Request {
 
     /// The node runs containers if it asks for one, and else processes of users if it has one.
     pub fn is_run_by(&self, node: &NodeView) -> bool {
-        if self.has_image {
-            node.labels.contains_key(CONTAINERS_LABEL)
-        } else {
-            !self.has_user || !node.refuses_users
-        }
+        if self.has_image { node.runs_containers() } else { self.user.is_none() || !node.refuses_users }
     }
 
     /// The node's labels are those that it asks for, and so are its bound ones alone where that counts: a task for `!edge` is

@@ -24,7 +24,7 @@ pub struct TaskView<'t> {
     /// It is given secrets or files.
     pub needs_bound_labels: bool,
     pub has_image: bool,
-    pub has_user: bool,
+    pub user: Option<&'t str>,
     pub progress: &'t Progress,
 }
 
@@ -32,7 +32,7 @@ impl TaskView<'_> {
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
         let request = Request::new(ledger, with_place(&self.amounts), self.nodes.clone(), self.policy);
-        request.with_bound_labels(self.needs_bound_labels).with_image(self.has_image).with_user(self.has_user)
+        request.with_bound_labels(self.needs_bound_labels).with_image(self.has_image).with_user(self.user)
     }
 
     /// The node on which something of it may be.

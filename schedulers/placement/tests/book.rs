@@ -31,6 +31,8 @@ const NODES: [&str; 3] = ["n0", "n1", "n2"];
 const BEGIN: Tick = 1_000;
 /// Nothing is promised for longer than so many ticks.
 const HORIZON: u64 = 80;
+/// The user of every other task.
+const USER: &str = "alice";
 /// More than anything that is counted here.
 const VAST: u64 = 1 << 40;
 
@@ -66,9 +68,13 @@ impl Task {
             policy: Policy::Pack,
             needs_bound_labels: false,
             has_image: false,
-            has_user: false,
+            user: self.user(),
             progress: &self.progress,
         }
+    }
+
+    fn user(&self) -> Option<&'static str> {
+        self.number.0.is_multiple_of(2).then_some(USER)
     }
 
     fn after(&self, at: Millis, event: Event) -> Task {
@@ -202,6 +208,14 @@ fn plain(kept: &Kept, now: Tick) -> BTreeMap<String, Counted> {
         all.insert(node.name.clone(), counted);
     }
     all
+}
+
+/// The places of the user, by a look at each task.
+fn places(kept: &Kept) -> u64 {
+    let is_listed = |node: &str| kept.promises.nodes().unwrap().iter().any(|listed| listed.name == node);
+    let has_place = |task: &&Task| task.progress.placed_on().is_some_and(is_listed);
+    let of_user = kept.tasks.values().filter(|task| task.user().is_some() && task.promise.is_none());
+    of_user.filter(has_place).count() as u64
 }
 
 /// The tasks of each node that would have to make room now.
@@ -564,6 +578,7 @@ impl World {
         let now = self.tick();
         prop_assert_eq!(counted(&self.plan.book, now), counted(&self.shown.book, now), "the draft");
         prop_assert_eq!(recalled(&self.plan.book, now), recalled(&self.shown.book, now), "recalls");
+        prop_assert_eq!(self.plan.book.cluster.places.of(USER), places(&self.shown), "places in the draft");
         Ok(())
     }
 
@@ -575,6 +590,8 @@ impl World {
         let anew = anew(&self.shown);
         prop_assert_eq!(counted(&anew, now), truth, "made anew");
         prop_assert_eq!(recalled(&self.shown.book, now), recalled(&anew, now));
+        prop_assert_eq!(self.shown.book.cluster.places.of(USER), places(&self.shown));
+        prop_assert_eq!(anew.cluster.places.of(USER), places(&self.shown));
         Ok(())
     }
 }

@@ -387,7 +387,7 @@ fn view<'t>(
         policy,
         needs_bound_labels: false,
         has_image: false,
-        has_user: false,
+        user: None,
         progress,
     }
 }

@@ -9,6 +9,7 @@ on_each_engine!(
     a_task_that_was_just_submitted_is_about_to_be_placed,
     a_list_has_the_reasons_that_single_tasks_have,
     a_pause_is_the_reason_only_while_it_lasts,
+    a_user_who_has_most_places_waits_for_their_own_and_is_told_so,
 );
 
 fn waits(task: &Value) -> &str {
@@ -55,6 +56,33 @@ fn a_list_has_the_reasons_that_single_tasks_have() {
     for task in page["tasks"].as_array().unwrap() {
         assert_eq!(waits(task), waits(&running.task(task["id"].as_str().unwrap())), "{task}");
     }
+    running.stop();
+}
+
+fn a_user_who_has_most_places_waits_for_their_own_and_is_told_so() {
+    let (world, (_folder, store)) = (World::start(&[node("n1", 4, &json!({ "tasks": "4" }))]), sqlite());
+    let running = Running::start(&store, &world);
+    running.submit(&with(&json!({ "id": "eves", "user": "eve", "count": 5 })));
+    (0..3).for_each(|index| drop(running.wait_for(&format!("eves.{index}"), "PLACED")));
+    running.crash();
+    let running = Running::start(&store, &world);
+    let check_waits = |id: &str, has: u32| {
+        let kept = "node `n1` has room, but its last place for tasks is kept for users who have none";
+        let said = format!("{kept}; `eve` has {has} of all 4");
+        wait::until_ok(PATIENCE, "the reason to be told", || {
+            let task = running.task(id);
+            if waits(&task) == said { Ok(()) } else { Err(task) }
+        });
+    };
+    check_waits("eves.3", 3);
+    running.submit(&with(&json!({ "id": "bobs", "user": "bob" })));
+    running.wait_for("bobs", "PLACED");
+    running.ends("eves.0", 1, &json!({ "exit": 0 }));
+    // All places were taken: the one that is free again is the last one.
+    check_waits("eves.3", 2);
+    running.ends("bobs", 1, &json!({ "exit": 0 }));
+    running.wait_for("eves.3", "PLACED");
+    check_waits("eves.4", 3);
     running.stop();
 }
 

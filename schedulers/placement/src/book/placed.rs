@@ -1,6 +1,7 @@
 //! The placed tasks of a book: each has a loan, or a unit of its promise.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use estimand_capacity::{LoanId, NodeId, Shape};
 
@@ -25,6 +26,8 @@ pub struct Placed {
     pub priority: i32,
     /// The promise on whose capacity it is.
     pub promise: Option<String>,
+    /// The user who has its place; on a promise that is nobody's.
+    user: Option<Arc<str>>,
     pub has_started: bool,
     is_stopping: bool,
 }
@@ -64,6 +67,7 @@ impl Placed {
             weight,
             priority: 0,
             promise: None,
+            user: None,
             has_started: false,
             is_stopping: false,
         }
@@ -72,6 +76,11 @@ impl Placed {
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Placed {
         Placed { priority, ..self }
+    }
+
+    #[must_use]
+    pub fn with_user(self, user: Option<Arc<str>>) -> Placed {
+        Placed { user, ..self }
     }
 
     #[must_use]
@@ -113,10 +122,11 @@ impl Book {
             }
             return;
         }
-        let Request { shape, weight, .. } = task.request(&mut self.cluster.ledger);
+        let Request { shape, weight, user, .. } = task.request(&mut self.cluster.ledger);
         let placed = Placed {
             priority: task.priority,
             promise: task.promise.map(str::to_owned),
+            user: user.filter(|_| task.promise.is_none()),
             has_started: task.has_started(),
             is_stopping,
             ..Placed::new(task.progress.attempt, node, shape, weight)
@@ -147,10 +157,8 @@ impl Book {
     pub(super) fn count_task(&mut self, task: TaskNumber) {
         let Some(placed) = self.placed.get_mut(&task) else { return };
         let Some(node) = self.cluster.ledger.node(&placed.node) else { return };
-        if placed.at.replace(node).is_none()
-            && let Some(view) = self.cluster.node_mut(node)
-        {
-            view.count(placed.weight);
+        if placed.at.replace(node).is_none() {
+            self.cluster.count(node, placed.weight, placed.user.as_ref());
         }
         match placed.promise.clone() {
             Some(promise) => {
@@ -165,9 +173,7 @@ impl Book {
     fn uncount_task(&mut self, task: TaskNumber) {
         let Some(placed) = self.placed.get_mut(&task) else { return };
         let Some(node) = placed.at.take() else { return };
-        if let Some(view) = self.cluster.node_mut(node) {
-            view.uncount(placed.weight);
-        }
+        self.cluster.uncount(node, placed.weight, placed.user.as_ref());
         let promise = placed.promise.clone();
         self.take_back(task, node);
         let Some(promise) = promise else { return };

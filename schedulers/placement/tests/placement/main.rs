@@ -18,6 +18,7 @@ use proptest::prelude::*;
 
 mod keeping;
 mod lines;
+mod places;
 mod reasons;
 
 fn amounts(of: &[(&str, u64)]) -> Amounts {
@@ -26,6 +27,7 @@ fn amounts(of: &[(&str, u64)]) -> Amounts {
 
 fn put(cluster: &mut Cluster, name: &str, labels: LabelMap, capacity: &[(&str, u64)]) {
     cluster.put_node(&Offer::new(name, labels, amounts(capacity)));
+    cluster.keep_places();
 }
 
 /// Nodes with these processors, each with its number as the label `n`.
@@ -54,9 +56,9 @@ fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
 /// The task is done.
 fn end(cluster: &mut Cluster, decision: &Decision, at: u64) {
     assert!(cluster.ledger.take_back(decision.loan));
+    cluster.uncount(decision.node, decision.cpu, decision.user.as_ref());
     let node = cluster.node_mut(decision.node).unwrap();
     node.start(at, decision.cpu);
-    node.uncount(decision.cpu);
     node.relieve(at, decision.cpu, true);
 }
 
@@ -240,7 +242,7 @@ fn a_process_of_a_user_is_placed_only_where_an_agent_runs_those() {
     };
     refuse(&mut cluster, "n0", true);
     refuse(&mut cluster, "n1", true);
-    let process = request(&mut cluster, 8000, Policy::Queue).with_user(true);
+    let process = request(&mut cluster, 8000, Policy::Queue).with_user(Some("alice"));
     let said = misfit(&cluster, &process).unwrap().to_string();
     assert!(said.contains("task of a user") && said.contains("`--run-as USER`"), "{said}");
     // A container has nothing of the agent's.

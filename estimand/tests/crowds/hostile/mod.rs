@@ -1,8 +1,8 @@
 //! Fifty users, one of them hostile in every way known at once: the others' requests are taken as before, their tasks go on,
 //! and the services' memory is bounded, also after a restart in the middle. With `ESTIMAND_LONG`
 //! it goes on until each share is used up, and prints how long requests take beside the hostile user, and beside a harmless
-//! load of the same processor time; `ESTIMAND_HOSTILE` has it run in a short form. Neither is green yet, so `./test` leaves it
-//! out: an array of the hostile user takes all places, and the others' tasks don't end in time.
+//! load of the same processor time; `ESTIMAND_HOSTILE` has it run in a short form. Neither is green on a busy machine, so `./test`
+//! leaves it out: there a request of the others is answered 503 now and then, as long as the database or the node is waited for.
 
 mod attacks;
 mod others;

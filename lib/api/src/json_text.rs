@@ -27,6 +27,8 @@ impl PartialEq for JsonText {
     }
 }
 
+impl Eq for JsonText {}
+
 impl fmt::Debug for JsonText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
 use crate::image::ImageDigest;
+use crate::json_text::JsonText;
 use crate::names::NodeName;
 use crate::promise::PromiseEnd;
 use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
@@ -35,7 +35,7 @@ pub const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::
 pub const LEASE_EXPECTED: &str = "a duration from 1s to 7d, such as \"10m\"";
 
 /// An attempt at a task that belongs on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskAssignment {
     pub id: String,
@@ -65,14 +65,14 @@ pub struct TaskAssignment {
 }
 
 /// The work of an assignment. One that this version cannot read is decoded all the same, so that it stops neither the
-/// others nor the conversation, and is written back as it came.
+/// others nor the conversation, and is written back to the letter.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AssignedWork {
-    Supported(TaskWork),
+    Supported(Box<TaskWork>),
     Unsupported {
         /// The field that is not known or not right.
         reason: String,
-        work: Value,
+        work: JsonText,
     },
 }
 
@@ -82,6 +82,12 @@ impl AssignedWork {
             AssignedWork::Supported(work) => Ok(work),
             AssignedWork::Unsupported { reason, .. } => Err(reason),
         }
+    }
+}
+
+impl Default for AssignedWork {
+    fn default() -> Self {
+        TaskWork::default().into()
     }
 }
 
@@ -97,7 +103,7 @@ impl fmt::Debug for AssignedWork {
 
 impl From<TaskWork> for AssignedWork {
     fn from(work: TaskWork) -> Self {
-        AssignedWork::Supported(work)
+        AssignedWork::Supported(Box::new(work))
     }
 }
 
@@ -112,10 +118,13 @@ impl Serialize for AssignedWork {
 
 impl<'de> Deserialize<'de> for AssignedWork {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let work = Value::deserialize(deserializer)?;
-        Ok(match TaskWork::deserialize(&work) {
+        let work = JsonText::deserialize(deserializer)?;
+        Ok(match serde_json::from_str(work.as_str()) {
             Ok(known) => AssignedWork::Supported(known),
-            Err(error) => AssignedWork::Unsupported { reason: error.to_string(), work },
+            Err(error) => {
+                let place = format!(" at line {} column {}", error.line(), error.column());
+                AssignedWork::Unsupported { reason: error.to_string().replace(&place, ""), work }
+            }
         })
     }
 }

@@ -69,7 +69,7 @@ pub use run::Run;
 pub use spec::{DirRights, ProgramFile, RunSpec, Stdin};
 
 /// The launcher's program, and the means and privileges of its runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LauncherOptions {
     /// The program that calls [`serve`], as an absolute path.
     pub program: PathBuf,

@@ -10,7 +10,7 @@ use bollard::models::{
     ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountTypeEnum,
 };
 
-use super::terms::ContainerOrder;
+use super::terms::ContainerRun;
 
 /// The engine's way to keep a log, the size of a file of it, and how many there are.
 const LOG_DRIVER: &str = "json-file";
@@ -22,28 +22,28 @@ const NANOS_OF_THOUSANDTH: u64 = 1_000_000;
 const BACKGROUND_SHARES: i64 = 102;
 
 /// `image` is what the engine knows the image by.
-pub fn body(order: &ContainerOrder, image: &str) -> ContainerCreateBody {
-    let (user, groups) = match &order.user {
+pub fn body(run: &ContainerRun, image: &str) -> ContainerCreateBody {
+    let (user, groups) = match &run.user {
         Some(user) => (Some(format!("{}:{}", user.uid, user.gid)), Some(user.groups.clone())),
         None => (None, None),
     };
     ContainerCreateBody {
         image: Some(image.to_owned()),
-        cmd: (!order.command.is_empty()).then(|| order.command.clone()),
-        env: Some(order.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        working_dir: order.dir.clone(),
+        cmd: (!run.command.is_empty()).then(|| run.command.clone()),
+        env: Some(run.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        working_dir: run.dir.clone(),
         user,
-        labels: Some(order.labels.clone().into_iter().collect()),
+        labels: Some(run.labels.clone().into_iter().collect()),
         host_config: Some(HostConfig {
             group_add: groups.map(|groups| groups.iter().map(ToString::to_string).collect()),
-            ..host_config(order)
+            ..host_config(run)
         }),
         ..ContainerCreateBody::default()
     }
 }
 
-fn host_config(order: &ContainerOrder) -> HostConfig {
-    let mounts = order.volumes.iter().map(|volume| Mount {
+fn host_config(run: &ContainerRun) -> HostConfig {
+    let mounts = run.volumes.iter().map(|volume| Mount {
         source: Some(volume.source.clone()),
         target: Some(volume.target.clone()),
         // Unlike the older way, this one makes no folder that is not there.
@@ -55,13 +55,13 @@ fn host_config(order: &ContainerOrder) -> HostConfig {
         LOG_OPTIONS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     HostConfig {
         mounts: Some(mounts.collect()),
-        nano_cpus: order.cpu.map(|cpu| signed(cpu.max(LEAST_CPU).saturating_mul(NANOS_OF_THOUSANDTH))),
+        nano_cpus: run.cpu.map(|cpu| signed(cpu.max(LEAST_CPU).saturating_mul(NANOS_OF_THOUSANDTH))),
         cpu_shares: Some(BACKGROUND_SHARES),
-        memory: order.memory.map(signed),
+        memory: run.memory.map(signed),
         // As much as memory: nothing is swapped beyond it.
-        memory_swap: order.memory.map(signed),
-        pids_limit: Some(signed(order.processes)),
-        device_requests: order.gpu.map(|count| {
+        memory_swap: run.memory.map(signed),
+        pids_limit: run.processes.map(signed),
+        device_requests: run.gpu.map(|count| {
             vec![DeviceRequest {
                 count: Some(signed(count)),
                 capabilities: Some(vec![vec!["gpu".to_owned()]]),
@@ -92,8 +92,8 @@ mod tests {
     use super::super::terms::Place;
     use super::*;
 
-    fn order() -> ContainerOrder {
-        ContainerOrder {
+    fn run() -> ContainerRun {
+        ContainerRun {
             place: Place { socket: "/s".into(), name: "n".into() },
             labels: [("k".to_owned(), "v".to_owned())].into(),
             image: "i:1".into(),
@@ -106,14 +106,14 @@ mod tests {
             cpu: None,
             memory: None,
             gpu: None,
-            processes: 16,
+            processes: Some(16),
             timeout_ms: None,
         }
     }
 
     #[test]
     fn nothing_is_asked_for_that_the_image_has_itself() {
-        let body = serde_json::to_value(body(&order(), "i:1")).unwrap();
+        let body = serde_json::to_value(body(&run(), "i:1")).unwrap();
         for own in ["Cmd", "User", "WorkingDir", "Entrypoint"] {
             assert!(body.get(own).is_none_or(serde_json::Value::is_null), "{own}: {body}");
         }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn limits_user_volumes_and_gpus_are_asked_for_as_they_are() {
-        let all = ContainerOrder {
+        let all = ContainerRun {
             command: vec!["a".into(), "b c".into()],
             env: vec![("K".into(), "V=W".into())],
             dir: Some("/w".into()),
@@ -137,7 +137,7 @@ mod tests {
             cpu: Some(1500),
             memory: Some(64 << 20),
             gpu: Some(2),
-            ..order()
+            ..run()
         };
         let body = serde_json::to_value(body(&all, "sha256:0a")).unwrap();
         assert_eq!(body["Image"], "sha256:0a");

@@ -19,7 +19,7 @@ use futures_util::{Stream, StreamExt as _};
 use super::allow::whole;
 use super::body::body;
 use super::pinned::ImageHere;
-use super::terms::ContainerOrder;
+use super::terms::ContainerRun;
 use super::{AGENT_LABEL, ATTEMPT_LABEL, TASK_LABEL};
 
 /// How long an answer may take, in seconds; large images take a while to be laid out on some disks.
@@ -94,12 +94,12 @@ impl Engine {
     }
 
     /// Makes a container of an image by its name here. Gives warnings, such as of limits that it cannot hold.
-    pub async fn create(&self, order: &ContainerOrder, image: &str) -> Result<Vec<String>, EngineError> {
+    pub async fn create(&self, run: &ContainerRun, image: &str) -> Result<Vec<String>, EngineError> {
         let options = CreateContainerOptions {
-            name: Some(order.place.name.clone()),
+            name: Some(run.place.name.clone()),
             ..CreateContainerOptions::default()
         };
-        Ok(self.docker.create_container(Some(options), body(order, image)).await?.warnings)
+        Ok(self.docker.create_container(Some(options), body(run, image)).await?.warnings)
     }
 
     /// Fetches an image. The error is the registry's or the engine's own message.

@@ -1,7 +1,7 @@
 //! Containers on this node: which may run here, and the engine that runs them.
 //!
-//! The agent decides what may run ([`terms`], by the patterns of [`allow`]) and puts it into an order; the keeper of an
-//! attempt has the engine carry it out. [`engine`] is the only place that speaks to the engine, and [`body`] makes what
+//! The agent decides what may run ([`terms`], by the patterns of [`allow`]) and makes a [`ContainerRun`] of it, which the keeper
+//! of the attempt has the engine carry out. [`engine`] is the only place that speaks to the engine, and [`body`] makes what
 //! it is asked to create. [`pinned`] finds the one content of a published image. [`processes`] ends a container while its engine is away.
 
 mod allow;
@@ -12,7 +12,7 @@ pub mod processes;
 pub mod terms;
 
 pub use allow::ImagePattern;
-pub use terms::{ContainerOrder, ContainerTerms, Place};
+pub use terms::{ContainerRun, ContainerTerms, Place};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! The image of a container whose content is fixed by a digest: whatever its name means on this node, no other content runs.
 //!
-//! The digest is that of the image in its registry, or its id where it was built. It is looked for under the name of the order
-//! alone, since that is the name which the node's operator has allowed.
+//! The digest is that of the image in its registry, or its id where it was built. It is looked for under the name that
+//! the task gives alone, since that is the name which the node's operator has allowed.
 
 use super::allow::bare;
 use super::engine::{Engine, EngineError};
-use super::terms::ContainerOrder;
+use super::terms::ContainerRun;
 
 /// An image that the engine has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,19 +22,19 @@ impl ImageHere {
     }
 }
 
-/// The name by which a registry gives the image of an order.
-pub fn fetched_as(order: &ContainerOrder) -> String {
-    match order.digest {
-        Some(digest) => format!("{}@{digest}", bare(&order.image)),
-        None => order.image.clone(),
+/// The name by which a registry gives the image of a container.
+pub fn fetched_as(run: &ContainerRun) -> String {
+    match run.digest {
+        Some(digest) => format!("{}@{digest}", bare(&run.image)),
+        None => run.image.clone(),
     }
 }
 
-/// The name by which the engine has the image of an order. [`EngineError::Missing`] says what it has instead.
-pub async fn find(engine: &Engine, order: &ContainerOrder) -> Result<String, EngineError> {
-    let Some(digest) = order.digest.map(|digest| digest.to_string()) else { return Ok(order.image.clone()) };
+/// The name by which the engine has the image of a container. [`EngineError::Missing`] says what it has instead.
+pub async fn find(engine: &Engine, run: &ContainerRun) -> Result<String, EngineError> {
+    let Some(digest) = run.digest.map(|digest| digest.to_string()) else { return Ok(run.image.clone()) };
     let mut other = None;
-    for name in [order.image.clone(), fetched_as(order)] {
+    for name in [run.image.clone(), fetched_as(run)] {
         match engine.image(&name).await {
             Ok(here) if here.is(&digest) => return Ok(here.id),
             Ok(here) => other = other.or(Some(here.id)),
@@ -42,7 +42,7 @@ pub async fn find(engine: &Engine, order: &ContainerOrder) -> Result<String, Eng
             Err(error) => return Err(error),
         }
     }
-    Err(EngineError::Missing(missing(&order.image, &digest, other.as_deref())))
+    Err(EngineError::Missing(missing(&run.image, &digest, other.as_deref())))
 }
 
 fn missing(image: &str, digest: &str, other: Option<&str>) -> String {

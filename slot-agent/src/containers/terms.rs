@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use estimand_api::image::ImageDigest;
-use estimand_api::names::NodeName;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_exec::{Identity, Limits};
 use serde::{Deserialize, Serialize};
 
 use super::{AGENT_LABEL, ATTEMPT_LABEL, Docker, FOLDER_VARIABLE, TASK_FOLDER, TASK_LABEL};
-use crate::tasks::MAX_PROCESSES;
 
 /// The place of a container: whoever has it can end and remove that one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +20,7 @@ pub struct Place {
 /// All that a keeper needs to have a container run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ContainerOrder {
+pub struct ContainerRun {
     pub place: Place,
     pub labels: BTreeMap<String, String>,
     pub image: String,
@@ -43,11 +41,11 @@ pub struct ContainerOrder {
     /// Bytes.
     pub memory: Option<u64>,
     pub gpu: Option<u64>,
-    pub processes: u64,
+    pub processes: Option<u64>,
     pub timeout_ms: Option<u64>,
 }
 
-impl ContainerOrder {
+impl ContainerRun {
     /// Gives it the folder of its inputs and outputs, in which it runs unless the task says otherwise.
     pub fn give_task_folder(&mut self, folder: &Path) -> Result<(), String> {
         // Only root removes the files that an image's own user leaves in it.
@@ -75,10 +73,6 @@ impl ContainerOrder {
         self.env.push((FOLDER_VARIABLE.to_owned(), TASK_FOLDER.to_owned()));
         Ok(())
     }
-
-    pub fn has_task_folder(&self) -> bool {
-        self.env.iter().any(|(name, _)| name == FOLDER_VARIABLE)
-    }
 }
 
 /// The rights and means that an agent gives containers.
@@ -94,32 +88,23 @@ impl ContainerTerms {
         ContainerTerms { docker, agent: agent.to_owned() }
     }
 
-    /// The container of a task with this image, within these limits.
-    pub fn order(
+    /// The container of a task with this image and these variables, within these limits.
+    pub fn run_of(
         &self,
-        assignment: &TaskAssignment,
+        TaskAssignment { id, attempt, .. }: &TaskAssignment,
         work: &TaskWork,
         image: &str,
-        surroundings: (&NodeName, &str),
+        env: BTreeMap<String, String>,
         limits: &Limits,
-    ) -> Result<ContainerOrder, String> {
+    ) -> Result<ContainerRun, String> {
         self.check_image(image)?;
         let volumes = work.volumes.iter().map(|volume| self.resolve(volume)).collect::<Result<_, _>>()?;
-        let TaskAssignment { id, attempt, .. } = assignment;
-        let (node, server) = surroundings;
-        let mut env = BTreeMap::from([
-            ("ESTIMAND_SERVER".to_owned(), server.trim_end_matches('/').to_owned()),
-            ("ESTIMAND_NODE".to_owned(), node.to_string()),
-            ("ESTIMAND_TASK_ID".to_owned(), id.clone()),
-            ("ESTIMAND_TASK_ATTEMPT".to_owned(), attempt.to_string()),
-        ]);
-        env.extend(work.environment.clone());
         let labels = [
             (AGENT_LABEL, self.agent.clone()),
             (TASK_LABEL, id.clone()),
             (ATTEMPT_LABEL, attempt.to_string()),
         ];
-        Ok(ContainerOrder {
+        Ok(ContainerRun {
             place: Place {
                 socket: self.docker.socket.clone(),
                 name: format!("estimand-{id}-{attempt}-{}", self.agent),
@@ -135,7 +120,7 @@ impl ContainerTerms {
             cpu: work.cpu,
             memory: limits.memory,
             gpu: work.gpu,
-            processes: limits.processes.unwrap_or(MAX_PROCESSES),
+            processes: limits.processes,
             timeout_ms: work.timeout_ms,
         })
     }
@@ -188,26 +173,9 @@ mod tests {
 
     use super::*;
 
-    fn order(terms: &ContainerTerms, work: &TaskWork) -> Result<ContainerOrder, String> {
-        let assignment = TaskAssignment {
-            id: "t".into(),
-            attempt: 2,
-            user: None,
-            leased: false,
-            lease_ms: None,
-            stop: false,
-            checkpoint: false,
-            end: None,
-            work: work.clone().into(),
-        };
-        let image = work.image.clone().unwrap();
-        terms.order(
-            &assignment,
-            work,
-            &image,
-            (&NodeName::parse("n1").unwrap(), "http://h:1/"),
-            &Limits::default(),
-        )
+    fn run(terms: &ContainerTerms, work: &TaskWork) -> Result<ContainerRun, String> {
+        let assignment = TaskAssignment { id: "t".into(), attempt: 2, ..TaskAssignment::default() };
+        terms.run_of(&assignment, work, work.image.as_ref().unwrap(), BTreeMap::new(), &Limits::default())
     }
 
     fn terms(volumes: &[PathBuf]) -> ContainerTerms {
@@ -222,29 +190,18 @@ mod tests {
 
     #[test]
     fn a_container_is_named_for_its_attempt_and_agent() {
-        let environment = [("ESTIMAND_NODE".to_owned(), "mine".to_owned())].into();
-        let order = order(&terms(&[]), &TaskWork { environment, ..image("python:3") }).unwrap();
-        assert_eq!(order.place, Place { socket: "/run/d.sock".into(), name: "estimand-t-2-0a".into() });
-        let labels: Vec<String> = order.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let run = run(&terms(&[]), &image("python:3")).unwrap();
+        assert_eq!(run.place, Place { socket: "/run/d.sock".into(), name: "estimand-t-2-0a".into() });
+        let labels: Vec<String> = run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         assert_eq!(labels, ["estimand.agent=0a", "estimand.attempt=2", "estimand.task=t"]);
-        let env: Vec<String> = order.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        assert_eq!(
-            env,
-            [
-                "ESTIMAND_NODE=mine",
-                "ESTIMAND_SERVER=http://h:1",
-                "ESTIMAND_TASK_ATTEMPT=2",
-                "ESTIMAND_TASK_ID=t"
-            ]
-        );
     }
 
     #[test]
     fn a_refusal_says_which_option_would_allow_it() {
-        let reason = order(&terms(&[]), &image("evil:1")).unwrap_err();
+        let reason = run(&terms(&[]), &image("evil:1")).unwrap_err();
         assert!(reason.contains("only python;") && reason.contains("`--allow-image evil:1`"), "{reason}");
         let volume = TaskVolume { source: "/".into(), target: "/x".into(), read_only: false };
-        let reason = order(&terms(&[]), &TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
+        let reason = run(&terms(&[]), &TaskWork { volumes: vec![volume], ..image("python") }).unwrap_err();
         assert!(reason.contains("in nothing;") && reason.contains("`--allow-volume /`"), "{reason}");
     }
 
@@ -262,7 +219,7 @@ mod tests {
         let check = |source: &Path| {
             let volume =
                 TaskVolume { source: source.display().to_string(), target: "/x".into(), read_only: true };
-            order(&terms, &TaskWork { volumes: vec![volume], ..image("python") })
+            run(&terms, &TaskWork { volumes: vec![volume], ..image("python") })
         };
         let inside = check(&place.path().join("linked")).unwrap().volumes.remove(0);
         let real = data.join("in").canonicalize().unwrap();
@@ -278,13 +235,14 @@ mod tests {
     fn a_container_runs_in_the_folder_of_its_files() {
         let user = Identity { uid: 7, gid: 8, groups: vec![] };
         let given = |work: &TaskWork| {
-            let mut order = order(&terms(&[PathBuf::from("/")]), work).unwrap();
-            order.user = Some(user.clone());
-            order.give_task_folder(Path::new("/data/tasks/t.2/work")).map(|()| order)
+            let mut run = run(&terms(&[PathBuf::from("/")]), work).unwrap();
+            run.user = Some(user.clone());
+            run.give_task_folder(Path::new("/data/tasks/t.2/work")).map(|()| run)
         };
-        let order = given(&image("python")).unwrap();
-        assert_eq!((order.dir.as_deref(), order.has_task_folder()), (Some("/task"), true));
-        let volume = order.volumes.last().unwrap();
+        let run = given(&image("python")).unwrap();
+        assert_eq!(run.dir.as_deref(), Some("/task"));
+        assert!(run.env.contains(&(FOLDER_VARIABLE.to_owned(), "/task".to_owned())), "{:?}", run.env);
+        let volume = run.volumes.last().unwrap();
         assert_eq!((volume.source.as_str(), volume.target.as_str()), ("/data/tasks/t.2/work", "/task"));
         let elsewhere = TaskWork { directory: Some("/app".into()), ..image("python") };
         assert_eq!(given(&elsewhere).unwrap().dir.as_deref(), Some("/app"));

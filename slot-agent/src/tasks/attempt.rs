@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use estimand_api::task::TaskWork;
 use estimand_exec::Identity;
 
 use super::folder::{Accepted, AttemptFolder};
@@ -82,6 +83,11 @@ impl Attempt {
         attempt
     }
 
+    /// Its work, if this version can read that.
+    pub fn work(&self) -> Option<&TaskWork> {
+        self.accepted.assignment.work.supported().ok()
+    }
+
     pub fn is_marked(&self, mark: Mark) -> bool {
         self.flag(mark).load(Ordering::Relaxed)
     }
@@ -155,7 +161,7 @@ impl Mark {
 mod tests {
     use std::fs;
 
-    use estimand_api::task::{TaskAssignment, TaskEnding, TaskWork};
+    use estimand_api::task::{TaskAssignment, TaskEnding};
 
     use super::super::record::Beginning;
     use super::*;
@@ -164,18 +170,7 @@ mod tests {
     fn marks_outlive_the_agent_and_an_end_is_asked_for_once() {
         let place = tempfile::tempdir().unwrap();
         let folder = AttemptFolder::new(place.path(), "a", 1);
-        let work = TaskWork::default().into();
-        let assignment = TaskAssignment {
-            id: "a".into(),
-            attempt: 1,
-            user: None,
-            leased: false,
-            lease_ms: None,
-            stop: false,
-            checkpoint: false,
-            end: None,
-            work,
-        };
+        let assignment = TaskAssignment { id: "a".into(), attempt: 1, ..TaskAssignment::default() };
         let accepted = Accepted { assignment, at: 7, boot: String::new() };
         folder.accept(&accepted, None, None).unwrap();
         let attempt = Attempt::new(folder.clone(), accepted.clone(), None);

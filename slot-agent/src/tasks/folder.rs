@@ -3,7 +3,7 @@
 //! | file | written by | says |
 //! | --- | --- | --- |
 //! | `accepted.json` | agent | the assignment and the machine's start in which it came |
-//! | `order.json` | agent | what its keeper is to do, if it is long or there is a container |
+//! | `order.json` | agent | the [`KeeperOrder`], if it is long or there is a container |
 //! | `begun` | keeper | its [`Record`]: its name, when its program was executed, how it ended |
 //! | `preparing` | agent, keeper | since when its inputs or its image are fetched |
 //! | `log.N` | keeper | its lines from number N on |
@@ -41,6 +41,7 @@ use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::order::KeeperOrder;
 use super::pipe::poke;
 use super::promise_end::{self, WindowEnd};
 use super::record::{Beginning, End, Record, Steps};
@@ -51,7 +52,7 @@ const PRIVATE: u32 = 0o600;
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The folder of one attempt.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptFolder(PathBuf);
 
 /// An attempt as it was accepted.
@@ -169,7 +170,7 @@ impl AttemptFolder {
         self.end_after(self.steps()?.as_ref())
     }
 
-    /// The same when its steps are known.
+    /// How it ended, by its steps if it has begun.
     pub fn end_after(&self, steps: Option<&Steps>) -> io::Result<Option<End>> {
         match steps.and_then(|steps| steps.end.clone()) {
             Some(end) => Ok(Some(end)),
@@ -207,13 +208,15 @@ impl AttemptFolder {
         fs::set_permissions(self.work(), fs::Permissions::from_mode(0o777))
     }
 
-    pub fn order<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
-        self.read("order.json")
+    /// The order of its keeper, if that was written down.
+    pub fn order(&self) -> io::Result<Option<KeeperOrder>> {
+        let order = self.read::<KeeperOrder>("order.json")?;
+        Ok(order.map(|order| KeeperOrder { folder: self.clone(), ..order }))
     }
 
     /// Nobody reads it before the keeper is given the attempt.
-    pub fn write_order(&self, order: &impl Serialize) -> io::Result<()> {
-        self.write("order.json", &serde_json::to_vec(order)?)
+    pub fn write_order(&self, order: &[u8]) -> io::Result<()> {
+        self.write("order.json", order)
     }
 
     /// When the stage of this name was reached, in microseconds since 1970.
@@ -309,7 +312,7 @@ impl AttemptFolder {
         file.write_all(bytes)
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
         match fs::read(self.file(name)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -335,8 +338,7 @@ mod tests {
     use super::*;
 
     fn accepted(id: &str) -> Accepted {
-        let assignment = r#"{"id": "ID", "attempt": 1, "leased": true, "work": {"command": ["/bin/true"]}}"#;
-        let assignment = serde_json::from_str(&assignment.replace("ID", id)).unwrap();
+        let assignment = TaskAssignment { id: id.into(), attempt: 1, ..TaskAssignment::default() };
         Accepted { assignment, at: 7, boot: "b".into() }
     }
 

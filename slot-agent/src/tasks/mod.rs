@@ -12,6 +12,8 @@
 //! lease has, whether or not this agent lives.
 
 mod attempt;
+#[cfg(test)]
+mod before_tests;
 mod carrying;
 mod folder;
 mod keeper;
@@ -36,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use estimand_api::task::{TaskAssignment, TaskWork};
+use estimand_api::task::TaskAssignment;
 use estimand_exec::{Capabilities, CgroupMode};
 use estimand_runtime::files::{write_atomically, write_whole};
 use estimand_runtime::{Clock, Rounds, Stop};
@@ -54,7 +56,7 @@ use lease::{LeaseLength, Leases};
 pub use carrying::{ClientAt, client_options as file_client_options};
 pub use keeper::keep_tasks;
 pub use lease::boot_clock;
-pub use order::{MAX_PROCESSES, TaskDefaults, Terms};
+pub use order::{TaskDefaults, Terms};
 
 /// How many attempts that are gone are remembered, so that a late word of a former manager does not bring one back.
 const MAX_FORMER: usize = 4096;
@@ -339,18 +341,7 @@ fn former_boot(tasks: &Path, now: i64) -> io::Result<bool> {
     for folder in AttemptFolder::all(tasks)? {
         let Some((id, attempt)) = folder.attempt() else { continue };
         if !matches!(folder.accepted(), Ok(Some(_))) {
-            let work = TaskWork::default().into();
-            let assignment = TaskAssignment {
-                id,
-                attempt,
-                user: None,
-                leased: false,
-                lease_ms: None,
-                stop: false,
-                checkpoint: false,
-                end: None,
-                work,
-            };
+            let assignment = TaskAssignment { id, attempt, ..TaskAssignment::default() };
             let accepted = Accepted { assignment, at: now, boot: String::new() };
             write_whole(&folder.file("accepted.json"), &serde_json::to_vec(&accepted)?, 0o600)?;
         }

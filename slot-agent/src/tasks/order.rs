@@ -1,4 +1,5 @@
-//! The order to a keeper: the program and everything around it, as its agent found and allowed it.
+//! The order of an agent to a keeper: the program or container and everything around it, as the agent found and allowed it
+//! ([142](../../../docs/decisions/142-two-kinds-of-order.md)).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,47 +7,42 @@ use std::path::PathBuf;
 
 use estimand_api::names::NodeName;
 use estimand_api::task::{PORT_VARIABLE, TaskAssignment, TaskWork};
-use estimand_exec::{CgroupMode, Limits, Privileges};
+use estimand_exec::{LauncherOptions, Limits};
 use serde::{Deserialize, Serialize};
 
 use super::folder::AttemptFolder;
+use super::tunneling::give_port;
 use crate::allow::{Allow, SEARCH_PATH};
 use crate::allow_env::AllowEnv;
-use crate::containers::{ContainerOrder, ContainerTerms, FOLDER_VARIABLE, Place};
+use crate::containers::{ContainerRun, ContainerTerms, FOLDER_VARIABLE, Place};
 use crate::runners::Runner;
 
 /// Variables of this beginning tell a task about itself, and nothing else reads them.
 const OWN_VARIABLES: &str = "ESTIMAND_TASK_";
 /// A task may well be a whole program with its helpers; this only holds up a fork bomb.
-pub const MAX_PROCESSES: u64 = 16_384;
+const MAX_PROCESSES: u64 = 16_384;
 /// A longer order goes by way of the folder: the agent waits for no keeper that does not read.
 const MAX_LINE: usize = 4096;
 /// How much of a log that was not delivered is kept on disk.
 pub const LOG_BYTES: u64 = 64 << 20;
 
-/// The order of a keeper for all of its attempts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The surroundings of all attempts of a keeper: the first line on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeeperOrder {
-    pub launcher: LauncherOrder,
-    /// The pipe that wakes the agent.
-    pub news: PathBuf,
+pub struct KeeperOptions {
+    /// The keeper's own launcher, but for the keeper's part of its id.
+    pub launcher: LauncherOptions,
     /// The limit of a process's open files; an agent's own is higher.
     pub open_files: Option<u64>,
 }
 
-/// The line with which a keeper gets an attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AttemptLine {
-    pub folder: PathBuf,
-    /// None: it is in the folder.
-    pub order: Option<Order>,
-}
-
-/// The order for one attempt.
+/// The order for one attempt: a line on the keeper's standard input. `order.json` in the attempt's folder has it, too, if it is long
+/// or names a container, and is read by agents of the next version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Order {
+pub struct KeeperOrder {
+    #[serde(default)]
+    pub folder: AttemptFolder,
     /// The file with the lease and the lease's number, if it is leased.
     pub lease: Option<(PathBuf, u64)>,
     /// The most of its log that is kept before it is delivered.
@@ -55,43 +51,21 @@ pub struct Order {
     #[serde(default)]
     pub container: Option<Place>,
     /// None: there is nothing to start any more, only to clear away.
-    pub run: Option<RunOrder>,
+    pub run: Option<TaskRun>,
 }
 
 /// The work that is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum RunOrder {
-    Process(ProcessOrder),
-    Container(Box<ContainerOrder>),
+pub enum TaskRun {
+    Process(ProcessRun),
+    Container(Box<ContainerRun>),
 }
 
-impl RunOrder {
-    /// Tells it at which port it is to listen.
-    pub fn give_port(&mut self, port: u16) {
-        let env = match self {
-            RunOrder::Process(order) => &mut order.env,
-            RunOrder::Container(order) => &mut order.env,
-        };
-        env.push((PORT_VARIABLE.to_owned(), port.to_string()));
-    }
-}
-
-/// How a keeper has a launcher of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LauncherOrder {
-    pub program: PathBuf,
-    pub args: Vec<String>,
-    /// Names the agent.
-    pub agent: String,
-    pub cgroups: CgroupMode,
-    pub privileges: Privileges,
-}
-
-/// The program.
+/// A program, and everything around it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ProcessOrder {
+pub struct ProcessRun {
     pub program: PathBuf,
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -105,7 +79,7 @@ pub struct ProcessOrder {
 pub struct TaskDefaults {
     /// Bytes; none: no bound.
     pub memory: Option<u64>,
-    /// With their threads; none: [`MAX_PROCESSES`].
+    /// With their threads; none: `MAX_PROCESSES`.
     pub processes: Option<u64>,
 }
 
@@ -123,44 +97,53 @@ pub struct Terms {
 
 impl Terms {
     /// The program or container of a task, or why it does not run here. It runs as this user, if not as the agent.
-    pub fn run_order(
+    pub fn run_of(
         &self,
         assignment: &TaskAssignment,
         runner: Option<&Runner>,
         folder: &AttemptFolder,
         server: &str,
-    ) -> Result<RunOrder, String> {
+    ) -> Result<TaskRun, String> {
         let work = assignment.work.supported().map_err(|reason| {
             format!("the agent on this node does not know all that the task asks for: {reason}")
         })?;
         if let Some(dir) = work.directory.as_ref().filter(|dir| !dir.starts_with('/')) {
             return Err(format!("its directory `{dir}` is not an absolute path"));
         }
-        match (&work.image, &self.containers) {
+        let env = self.variables(assignment, &work.environment, server);
+        let mut run = match (&work.image, &self.containers) {
             (Some(image), Some(containers)) => {
-                let limits = self.limits(work);
-                let mut order = containers.order(assignment, work, image, (&self.node, server), &limits)?;
-                order.user = runner.map(|runner| runner.identity.clone());
+                let mut run = containers.run_of(assignment, work, image, env, &self.limits(work))?;
+                run.user = runner.map(|runner| runner.identity.clone());
                 if work.has_files() {
-                    order.give_task_folder(&folder.work())?;
+                    run.give_task_folder(&folder.work())?;
                 }
-                Ok(RunOrder::Container(Box::new(order)))
+                TaskRun::Container(Box::new(run))
             }
-            (Some(image), None) => Err(format!(
-                "it is to run in a container of `{image}`, and the agent on this node runs none; `--docker` lets it"
-            )),
-            (None, _) => Ok(RunOrder::Process(self.process(assignment, work, runner, folder, server)?)),
+            (Some(image), None) => {
+                return Err(format!(
+                    "it is to run in a container of `{image}`, and the agent on this node runs none; `--docker` lets it"
+                ));
+            }
+            (None, _) => TaskRun::Process(self.process(work, env, runner, folder)?),
+        };
+        if let Some(port) = give_port(work, folder)? {
+            let env = match &mut run {
+                TaskRun::Process(run) => &mut run.env,
+                TaskRun::Container(run) => &mut run.env,
+            };
+            env.push((PORT_VARIABLE.to_owned(), port.to_string()));
         }
+        Ok(run)
     }
 
     fn process(
         &self,
-        assignment: &TaskAssignment,
         work: &TaskWork,
+        mut env: BTreeMap<String, String>,
         runner: Option<&Runner>,
         folder: &AttemptFolder,
-        server: &str,
-    ) -> Result<ProcessOrder, String> {
+    ) -> Result<ProcessRun, String> {
         if !work.volumes.is_empty() {
             return Err("it has volumes, which only a container has; a process finds the node's own folders"
                 .to_owned());
@@ -171,11 +154,19 @@ impl Terms {
             .check(word, given.filter(|name| !name.starts_with(OWN_VARIABLES)))
             .map_err(|error| error.to_string())?;
         let program = self.allow.resolve(word).map_err(|error| error.to_string())?;
-        let mut env = self.variables(assignment, runner, &work.environment, folder, server);
-        if work.has_files() {
-            env.push((FOLDER_VARIABLE.to_owned(), folder.work().display().to_string()));
+        let own = folder.work().display().to_string();
+        let mut defaults = vec![("PATH", SEARCH_PATH), ("LANG", "C.UTF-8"), ("HOME", &own), ("TMPDIR", &own)];
+        if let Some(user) = runner.and_then(|runner| runner.name.as_deref()) {
+            defaults.extend([("USER", user), ("LOGNAME", user)]);
         }
-        Ok(ProcessOrder {
+        for (name, value) in defaults {
+            env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+        let mut env: Vec<(String, String)> = env.into_iter().collect();
+        if work.has_files() {
+            env.push((FOLDER_VARIABLE.to_owned(), own));
+        }
+        Ok(ProcessRun {
             program,
             argv: work.command.clone(),
             env,
@@ -194,50 +185,45 @@ impl Terms {
         }
     }
 
-    /// `PATH`, `LANG`, `HOME` and `TMPDIR` (its own folder), `USER` and `LOGNAME`, `ESTIMAND_SERVER` (where values are
-    /// read), `ESTIMAND_NODE`, `ESTIMAND_TASK_ID`, `ESTIMAND_TASK_ATTEMPT`; last what the task gives.
+    /// `ESTIMAND_SERVER` (where values are read), `ESTIMAND_NODE`, `ESTIMAND_TASK_ID`, `ESTIMAND_TASK_ATTEMPT`; last what
+    /// the task gives.
     fn variables(
         &self,
         assignment: &TaskAssignment,
-        runner: Option<&Runner>,
         given: &BTreeMap<String, String>,
-        folder: &AttemptFolder,
         server: &str,
-    ) -> Vec<(String, String)> {
-        let work = folder.work().display().to_string();
-        let mut all: BTreeMap<&str, String> = BTreeMap::from([
-            ("PATH", SEARCH_PATH.to_owned()),
-            ("LANG", "C.UTF-8".to_owned()),
-            ("HOME", work.clone()),
-            ("TMPDIR", work),
+    ) -> BTreeMap<String, String> {
+        let own = [
             ("ESTIMAND_SERVER", server.trim_end_matches('/').to_owned()),
             ("ESTIMAND_NODE", self.node.to_string()),
             ("ESTIMAND_TASK_ID", assignment.id.clone()),
             ("ESTIMAND_TASK_ATTEMPT", assignment.attempt.to_string()),
-        ]);
-        if let Some(user) = runner.and_then(|runner| runner.name.as_ref()) {
-            all.extend(["USER", "LOGNAME"].map(|name| (name, user.clone())));
-        }
-        all.extend(given.iter().map(|(name, value)| (name.as_str(), value.clone())));
-        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        ];
+        let mut all = BTreeMap::from(own.map(|(name, value)| (name.to_owned(), value)));
+        all.extend(given.clone());
+        all
     }
 }
 
-impl AttemptLine {
-    /// The line, after the order was written to the folder if it is too long, or if it names a container, which the next
-    /// keeper may have to remove.
-    pub fn written(folder: &AttemptFolder, order: Order) -> io::Result<Vec<u8>> {
-        let path = folder.path().to_owned();
-        let is_lasting = order.container.is_some();
-        let mut line = AttemptLine { folder: path.clone(), order: Some(order) };
-        let mut text = serde_json::to_vec(&line)?;
-        if is_lasting || text.len() >= MAX_LINE {
-            folder.write_order(&line.order)?;
-            line = AttemptLine { folder: path, order: None };
-            text = serde_json::to_vec(&line)?;
+impl KeeperOrder {
+    /// The line for a keeper. An order that is too long for it, or that names a container, which the next keeper may have to
+    /// remove, is written to the attempt's folder, and the line is the folder's path.
+    pub fn to_line(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        if self.container.is_some() || line.len() >= MAX_LINE {
+            self.folder.write_order(&line)?;
+            line = serde_json::to_vec(&self.folder)?;
         }
-        text.push(b'\n');
-        Ok(text)
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Reads a line; none if the order that it is about is gone.
+    pub fn of_line(line: &[u8]) -> io::Result<Option<Self>> {
+        if line.starts_with(b"\"") {
+            return serde_json::from_slice::<AttemptFolder>(line)?.order();
+        }
+        Ok(Some(serde_json::from_slice(line)?))
     }
 }
 
@@ -250,6 +236,7 @@ mod tests {
     use estimand_exec::Identity;
 
     use super::*;
+    use crate::containers::Docker;
 
     fn terms(allow: Allow) -> Terms {
         let node = NodeName::parse("n1").unwrap();
@@ -266,23 +253,15 @@ mod tests {
         Runner { identity: Identity { uid: 7, gid: 8, groups: Vec::new() }, name: Some("u".into()) }
     }
 
-    fn order(terms: &Terms, work: TaskWork) -> Result<ProcessOrder, String> {
-        let assignment = TaskAssignment {
-            id: "t".into(),
-            attempt: 2,
-            user: None,
-            leased: false,
-            lease_ms: None,
-            stop: false,
-            checkpoint: false,
-            end: None,
-            work: work.into(),
-        };
+    fn run(terms: &Terms, work: TaskWork) -> Result<TaskRun, String> {
+        let assignment =
+            TaskAssignment { id: "t".into(), attempt: 2, work: work.into(), ..TaskAssignment::default() };
         let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);
-        match terms.run_order(&assignment, Some(&runner()), &folder, "http://h:1/")? {
-            RunOrder::Process(order) => Ok(order),
-            RunOrder::Container(order) => Err(format!("{order:?}")),
-        }
+        terms.run_of(&assignment, Some(&runner()), &folder, "http://h:1/")
+    }
+
+    fn variables(env: &[(String, String)]) -> Vec<String> {
+        env.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     fn command(words: &[&str]) -> TaskWork {
@@ -295,12 +274,11 @@ mod tests {
         let environment = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let work =
             TaskWork { environment, cpu: Some(1500), memory: Some(9), ..command(&["/bin/sh", "-c", "x"]) };
-        let order = order(&terms(Allow::Everything), work).unwrap();
-        assert_eq!((order.limits.cpu, order.limits.memory), (Some(1.5), Some(9)));
-        assert_eq!(order.dir, Path::new("/data/tasks/t.2/work"));
-        let shown: Vec<String> = order.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let Ok(TaskRun::Process(run)) = run(&terms(Allow::Everything), work) else { panic!() };
+        assert_eq!((run.limits.cpu, run.limits.memory), (Some(1.5), Some(9)));
+        assert_eq!(run.dir, Path::new("/data/tasks/t.2/work"));
         assert_eq!(
-            shown,
+            variables(&run.env),
             [
                 "ESTIMAND_NODE=n1",
                 "ESTIMAND_SERVER=http://h:1",
@@ -318,28 +296,48 @@ mod tests {
     }
 
     #[test]
+    fn a_container_finds_what_the_image_has_and_where_it_is() {
+        let docker = Docker::new(Path::new("/run/d.sock"), &["python".parse().unwrap()], &[]).unwrap();
+        let containers = Some(ContainerTerms::new(docker, "0a"));
+        let environment = [("ESTIMAND_NODE".to_owned(), "mine".to_owned())].into();
+        let work = TaskWork { image: Some("python:3".into()), environment, port: Some(80), ..command(&[]) };
+        let run = run(&Terms { containers, ..terms(Allow::Folders(Vec::new())) }, work);
+        let Ok(TaskRun::Container(run)) = run else { panic!("{run:?}") };
+        assert_eq!((run.processes, run.user), (Some(MAX_PROCESSES), Some(runner().identity)));
+        assert_eq!(
+            variables(&run.env),
+            [
+                "ESTIMAND_NODE=mine",
+                "ESTIMAND_SERVER=http://h:1",
+                "ESTIMAND_TASK_ATTEMPT=2",
+                "ESTIMAND_TASK_ID=t",
+                "ESTIMAND_TASK_PORT=80",
+            ]
+        );
+    }
+
+    #[test]
     fn an_order_is_in_the_line_or_in_the_folder() {
         let place = tempfile::tempdir().unwrap();
         let folder = AttemptFolder::new(place.path(), "t", 2);
         std::fs::create_dir(folder.path()).unwrap();
         for (length, is_in_line) in [(10, true), (MAX_LINE, false)] {
             let environment = [("LANG".to_owned(), "x".repeat(length))].into();
-            let run =
-                order(&terms(Allow::Everything), TaskWork { environment, ..command(&["/bin/sh"]) }).unwrap();
+            let work = TaskWork { environment, ..command(&["/bin/sh"]) };
+            let run = Some(run(&terms(Allow::Everything), work).unwrap());
             let order =
-                Order { lease: None, log_bytes: 1, container: None, run: Some(RunOrder::Process(run)) };
-            let text = AttemptLine::written(&folder, order.clone()).unwrap();
-            assert!(text.ends_with(b"\n") && text.len() <= MAX_LINE);
-            let line: AttemptLine = serde_json::from_slice(&text).unwrap();
-            assert_eq!((line.folder.as_path(), line.order.is_some()), (folder.path(), is_in_line));
-            assert_eq!(line.order.or(folder.order().unwrap()), Some(order));
+                KeeperOrder { folder: folder.clone(), lease: None, log_bytes: 1, container: None, run };
+            let line = order.to_line().unwrap();
+            assert!(line.ends_with(b"\n") && line.len() <= MAX_LINE);
+            assert_eq!(folder.order().unwrap().is_none(), is_in_line);
+            assert_eq!(KeeperOrder::of_line(&line).unwrap(), Some(order));
         }
     }
 
     #[test]
     fn what_is_not_allowed_or_not_here_is_refused_with_the_reason() {
         let check = |terms: &Terms, work: TaskWork, part: &str| {
-            let reason = order(terms, work).unwrap_err();
+            let reason = run(terms, work).unwrap_err();
             assert!(reason.contains(part), "{reason}");
         };
         let (all, none) = (terms(Allow::Everything), terms(Allow::Folders(Vec::new())));
@@ -357,7 +355,7 @@ mod tests {
         )
         .unwrap();
         let folder = AttemptFolder::new(Path::new("/data"), "t", 1);
-        let reason = all.run_order(&unknown, None, &folder, "").unwrap_err();
+        let reason = all.run_of(&unknown, None, &folder, "").unwrap_err();
         assert!(reason.contains("does not know all") && reason.contains("sandbox"), "{reason}");
     }
 }

@@ -10,15 +10,14 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estimand_exec::{Detached, Identity, Privileges};
+use estimand_exec::{Detached, Identity, LauncherOptions, Precedence, Privileges};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use tokio::time::Instant;
 
-use super::folder::AttemptFolder;
-use super::order::{AttemptLine, KeeperOrder, LauncherOrder, Order};
+use super::TaskOptions;
+use super::order::{KeeperOptions, KeeperOrder};
 use super::pipe::make_pipe;
-use super::{NEWS_PIPE, TaskOptions};
 
 /// For how long a keeper waits for something to keep.
 const IDLE_FOR: Duration = Duration::from_secs(10);
@@ -73,18 +72,20 @@ impl KeeperProcess {
             options.keeper.1.iter().cloned().chain([pipe.as_os_str().to_owned()]).collect();
         let errors = log_file(&options.folder.join(LOG))?;
         let mut process = Detached::start(&options.keeper.0, &args, errors).map_err(io::Error::other)?;
-        let order = KeeperOrder {
-            launcher: LauncherOrder {
+        let surroundings = KeeperOptions {
+            launcher: LauncherOptions {
                 program: options.launcher.0.clone(),
-                args: options.launcher.1.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-                agent: options.agent.clone(),
+                args: options.launcher.1.clone(),
+                id: options.agent.clone(),
+                first: false,
                 cgroups: options.cgroups,
+                // Collectors keep their cadence while tasks take all that is left.
+                precedence: Precedence::Background,
                 privileges: Privileges { run_as: identity.cloned(), keep: options.keep },
             },
-            news: options.folder.join(NEWS_PIPE),
             open_files: options.open_files,
         };
-        let mut line = serde_json::to_vec(&order)?;
+        let mut line = serde_json::to_vec(&surroundings)?;
         line.push(b'\n');
         process.tell(&line)?;
         let identity = identity.cloned();
@@ -93,8 +94,8 @@ impl KeeperProcess {
     }
 
     /// Gives it an attempt.
-    pub fn give(&mut self, folder: &AttemptFolder, order: Order) -> io::Result<()> {
-        self.process.tell(&AttemptLine::written(folder, order)?)
+    pub fn give(&mut self, order: &KeeperOrder) -> io::Result<()> {
+        self.process.tell(&order.to_line()?)
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -64,11 +64,7 @@ impl WindowEnd {
 
     /// The end as the folder has it; none without one.
     pub fn read(folder: &AttemptFolder) -> io::Result<Option<Self>> {
-        match std::fs::read(folder.file(FILE)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        folder.read(FILE)
     }
 
     pub fn write(&self, folder: &AttemptFolder) -> io::Result<()> {

@@ -105,10 +105,6 @@ enum Errand {
 }
 
 impl Attempt {
-    fn work(&self) -> Option<&TaskWork> {
-        self.accepted.assignment.work.supported().ok()
-    }
-
     pub fn has_files(&self) -> bool {
         self.work().is_some_and(TaskWork::has_files)
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::super::folder::{Accepted, AttemptFolder};
+use super::super::folder::AttemptFolder;
 use super::super::lease::LeaseWatch;
 use super::super::log::LogWriter;
-use super::super::order::Order;
+use super::super::order::KeeperOrder;
 use super::super::record::{End, Record};
 use super::news::News;
 
@@ -20,8 +20,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 pub struct Attempt {
     pub folder: AttemptFolder,
-    pub accepted: Accepted,
-    pub order: Order,
+    pub order: KeeperOrder,
     pub log: LogWriter,
     pub lease: Option<LeaseWatch>,
     pub news: News,
@@ -32,7 +31,8 @@ pub struct Attempt {
 
 impl Attempt {
     /// None if another keeper has it, or had it to its end.
-    pub async fn take(folder: AttemptFolder, order: Option<Order>, news: &Path) -> io::Result<Option<Self>> {
+    pub async fn take(order: KeeperOrder, news: &Path) -> io::Result<Option<Self>> {
+        let folder = order.folder.clone();
         let mut lock = match folder.lock() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             lock => lock?,
@@ -44,15 +44,14 @@ impl Attempt {
             sleep(LOCK_PAUSE).await;
             lock = folder.lock()?;
         }
-        let order = order.map_or_else(|| folder.order::<Order>(), |order| Ok(Some(order)))?;
-        let (Some(lock), None, Some(accepted), Some(order)) =
-            (lock, folder.end()?, folder.accepted()?, order)
-        else {
+        let Some(lock) = lock else { return Ok(None) };
+        // The agent may have removed it before the lock was had.
+        if folder.end()?.is_some() || !folder.has("accepted.json") {
             return Ok(None);
-        };
+        }
         let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
         let news = News::new(news, &folder);
-        Ok(Some(Attempt { folder, accepted, order, log, lease: None, news, record: None, lock }))
+        Ok(Some(Attempt { folder, order, log, lease: None, news, record: None, lock }))
     }
 
     /// It runs.

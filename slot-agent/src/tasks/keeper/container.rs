@@ -24,7 +24,7 @@ use super::output::Lines;
 use super::step::Step;
 use super::{Complaints, now_micros, say};
 use crate::containers::engine::{ContainerState, Engine, EngineError};
-use crate::containers::{ContainerOrder, Place, pinned};
+use crate::containers::{ContainerRun, Place, pinned};
 
 /// How long an engine may be away before a container begins.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -47,12 +47,12 @@ pub struct Container {
 
 impl Container {
     /// Has it made ready and started.
-    pub fn begin(order: ContainerOrder, folder: AttemptFolder, news: News) -> (Self, Lines) {
+    pub fn begin(run: ContainerRun, folder: AttemptFolder, news: News) -> (Self, Lines) {
         let (wish, wished) = watch::channel(Wish::GoOn);
         let (started, running) = watch::channel(false);
         let (parts, coming) = mpsc::channel(MAX_PIECES);
         let driver = Driver {
-            order,
+            run,
             folder,
             news,
             wished,
@@ -95,7 +95,7 @@ pub async fn remove(place: &Place) -> Result<(), EngineError> {
 }
 
 struct Driver {
-    order: ContainerOrder,
+    run: ContainerRun,
     folder: AttemptFolder,
     news: News,
     wished: watch::Receiver<Wish>,
@@ -138,7 +138,7 @@ impl Driver {
         if self.is_to_end() {
             return Err(TaskEnding::Cancelled);
         }
-        match engine.start(&self.order.place.name).await {
+        match engine.start(&self.run.place.name).await {
             Ok(()) => Ok(()),
             // It may have been started all the same: never again.
             Err(EngineError::Away(error)) => {
@@ -186,10 +186,10 @@ impl Driver {
     }
 
     async fn try_create(&mut self) -> Result<Engine, EngineError> {
-        let engine = Engine::connect(&self.order.place.socket).await?;
-        let image = pinned::find(&engine, &self.order).await?;
+        let engine = Engine::connect(&self.run.place.socket).await?;
+        let image = pinned::find(&engine, &self.run).await?;
         let was_created = std::mem::replace(&mut self.is_created, true);
-        match engine.create(&self.order, &image).await {
+        match engine.create(&self.run, &image).await {
             Ok(warnings) => {
                 warnings.iter().for_each(|warning| say(format_args!("the engine warns: {warning}")));
             }
@@ -201,7 +201,7 @@ impl Driver {
                 return Err(error);
             }
         }
-        let state = engine.state(&self.order.place.name).await?;
+        let state = engine.state(&self.run.place.name).await?;
         let _ = self.id.set(state.id);
         Ok(engine)
     }
@@ -212,9 +212,9 @@ impl Driver {
             say(format_args!("that it is made ready cannot be written: {error}"));
         }
         self.news.of_stage();
-        let image = &pinned::fetched_as(&self.order);
+        let image = &pinned::fetched_as(&self.run);
         let pulling = async {
-            let engine = Engine::connect(&self.order.place.socket).await?;
+            let engine = Engine::connect(&self.run.place.socket).await?;
             timeout(PULL_WITHIN, engine.pull(image)).await.unwrap_or_else(|_| {
                 Err(EngineError::Refused(format!("it took longer than {} s", PULL_WITHIN.as_secs())))
             })
@@ -226,7 +226,7 @@ impl Driver {
         match pulled {
             Ok(()) => Ok(()),
             Err(error) => {
-                let text = match self.order.digest {
+                let text = match self.run.digest {
                     Some(_) => format!("{message}; it cannot be fetched either: {error}"),
                     None => format!("the image `{image}` is not on this node and cannot be fetched: {error}"),
                 };
@@ -237,7 +237,7 @@ impl Driver {
     }
 
     async fn look(&self) -> Result<ContainerState, EngineError> {
-        Engine::connect(&self.order.place.socket).await?.state(&self.order.place.name).await
+        Engine::connect(&self.run.place.socket).await?.state(&self.run.place.name).await
     }
 
     /// Reads its output until it has ended, however often the engine goes away.
@@ -261,8 +261,8 @@ impl Driver {
 
     /// Follows it over one connection. Returns its state when it has ended and all of its log was read.
     async fn follow_once(&mut self) -> Result<ContainerState, EngineError> {
-        let name = self.order.place.name.clone();
-        let engine = Engine::connect(&self.order.place.socket).await?;
+        let name = self.run.place.name.clone();
+        let engine = Engine::connect(&self.run.place.socket).await?;
         if engine.state(&name).await?.is_running {
             let mut log = engine.log(&name, self.frames.resume(), true);
             let mut has_more = true;
@@ -323,7 +323,7 @@ impl Driver {
 
     async fn remove(&self) {
         let (mut pauses, mut refusals) = (pauses(), 0);
-        while let Err(error) = remove(&self.order.place).await {
+        while let Err(error) = remove(&self.run.place).await {
             refusals += u32::from(!matches!(error, EngineError::Away(_)));
             if refusals > MAX_REFUSALS {
                 say(format_args!("the container stays until the agent is started again: {error}"));
@@ -338,7 +338,7 @@ impl Driver {
     }
 
     fn ender(&self) -> Ender {
-        let (place, wished) = (self.order.place.clone(), self.wished.clone());
+        let (place, wished) = (self.run.place.clone(), self.wished.clone());
         Ender::new(place, wished, Arc::clone(&self.id))
     }
 }

@@ -1,11 +1,11 @@
-//! The lines of an agent to a keeper on its standard input: who it is and how it launches, and then attempts.
+//! The lines of an agent to a keeper on its standard input: its [`KeeperOptions`], and then a [`KeeperOrder`] for each attempt.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
-use super::super::order::{AttemptLine, KeeperOrder};
+use super::super::order::{KeeperOptions, KeeperOrder};
 
 pub struct Input {
     pipe: BufReader<Receiver>,
@@ -20,16 +20,19 @@ impl Input {
     }
 
     /// None: the agent died before it had said it.
-    pub async fn order(&mut self) -> io::Result<Option<KeeperOrder>> {
+    pub async fn options(&mut self) -> io::Result<Option<KeeperOptions>> {
         match self.next().await {
             Some(line) => Ok(Some(serde_json::from_slice(&line)?)),
             None => Ok(None),
         }
     }
 
-    /// The next attempt; none when no more come. May be dropped and called again.
-    pub async fn attempt(&mut self) -> Option<AttemptLine> {
-        serde_json::from_slice(&self.next().await?).ok()
+    /// The order for the next attempt; none when no more come. May be dropped and called again.
+    pub async fn order(&mut self) -> io::Result<Option<KeeperOrder>> {
+        match self.next().await {
+            Some(line) => KeeperOrder::of_line(&line),
+            None => Ok(None),
+        }
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {

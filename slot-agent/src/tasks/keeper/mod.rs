@@ -23,26 +23,25 @@ mod watch;
 mod work;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::task::TaskEnding;
-use estimand_exec::{
-    Cell, DirRights, LaunchError, Launcher, LauncherOptions, Limits, Precedence, RunSpec, Stdin,
-};
+use estimand_exec::{Cell, DirRights, LaunchError, Launcher, LauncherOptions, Limits, RunSpec, Stdin};
 use estimand_runtime::BackOff;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
+use super::NEWS_PIPE;
 use super::folder::AttemptFolder;
-use super::lease::{LeaseWatch, boot_id};
-use super::order::{AttemptLine, KeeperOrder, ProcessOrder, RunOrder};
+use super::lease::LeaseWatch;
+use super::order::{KeeperOrder, ProcessRun, TaskRun};
 use super::promise_end::WindowEnd;
 use super::record::{Beginning, End};
-use crate::containers::{ContainerOrder, Place};
+use crate::containers::{ContainerRun, Place};
 use attempt::Attempt;
 use container::Container;
 use input::Input;
@@ -76,17 +75,20 @@ fn serve(path: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut input = Input::of_this_process()?;
-        let Some(order) = input.order().await? else { return Ok(()) };
+        let Some(options) = input.options().await? else { return Ok(()) };
         let limit = getrlimit(Resource::Nofile);
         // Not more than the task itself: what it starts has the limit of this process.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: order.open_files, maximum: limit.maximum });
-        Box::pin(Keeper::new(path, order)?.serve(input)).await;
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: options.open_files, maximum: limit.maximum });
+        Box::pin(Keeper::new(path, options.launcher)?.serve(input)).await;
         Ok(())
     })
 }
 
 struct Keeper {
-    order: KeeperOrder,
+    /// The options of its launcher, but for its own part of the id.
+    launching: LauncherOptions,
+    /// The pipe that wakes the agent.
+    news: PathBuf,
     /// Its name, by which it is woken.
     name: String,
     wakes: Wakes,
@@ -104,22 +106,27 @@ struct Wakes {
 }
 
 impl Keeper {
-    fn new(path: &Path, order: KeeperOrder) -> io::Result<Self> {
+    fn new(path: &Path, launching: LauncherOptions) -> io::Result<Self> {
         let control = OpenOptions::new().read_write(true).open_receiver(path)?;
         let wakes = Wakes { control, terminated: signal(SignalKind::terminate())?, is_terminated: false };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Keeper { order, name, wakes, launcher: None, cell: None })
+        let news = path.with_file_name(NEWS_PIPE);
+        Ok(Keeper { launching, news, name, wakes, launcher: None, cell: None })
     }
 
     /// Keeps one attempt after the other, until no more come or one did not end as it should.
     async fn serve(mut self, mut input: Input) {
         loop {
             let given = tokio::select! {
-                given = input.attempt() => given,
-                _ = self.wakes.terminated.recv() => None,
+                given = input.order() => given,
+                _ = self.wakes.terminated.recv() => Ok(None),
             };
-            let Some(line) = given else { break };
-            match self.keep(line).await {
+            let kept = match given {
+                Ok(Some(order)) => self.keep(order).await,
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            match kept {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -135,10 +142,9 @@ impl Keeper {
     }
 
     /// Sees an attempt through; false if this keeper should have no other one.
-    async fn keep(&mut self, line: AttemptLine) -> io::Result<bool> {
-        let folder = AttemptFolder::at(line.folder);
-        notes::concern(&folder);
-        let taken = Attempt::take(folder, line.order, &self.order.news).await?;
+    async fn keep(&mut self, order: KeeperOrder) -> io::Result<bool> {
+        notes::concern(&order.folder);
+        let taken = Attempt::take(order, &self.news).await?;
         let Some(mut attempt) = taken else { return Ok(false) };
         let ending = self.see_through(&mut attempt).await;
         let is_well = !self.wakes.is_terminated && ending != TaskEnding::NodeLost;
@@ -172,7 +178,7 @@ impl Keeper {
             }
             Err(error) => return not_started(&error),
         }
-        if attempt.accepted.boot != boot_id() || attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {
+        if attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {
             return TaskEnding::NodeLost;
         }
         if is_told_to_end(&attempt.folder) {
@@ -184,27 +190,27 @@ impl Keeper {
             Err(error) => return not_started(&error),
         }
         match attempt.order.run.take() {
-            Some(RunOrder::Process(order)) => self.run(attempt, order).await,
-            Some(RunOrder::Container(order)) => self.run_container(attempt, *order).await,
+            Some(TaskRun::Process(run)) => self.run(attempt, run).await,
+            Some(TaskRun::Container(run)) => self.run_container(attempt, *run).await,
             None => TaskEnding::NodeLost,
         }
     }
 
-    async fn run_container(&mut self, attempt: &mut Attempt, order: ContainerOrder) -> TaskEnding {
-        let timeout = order.timeout_ms.map(Duration::from_millis);
-        let (container, lines) = Container::begin(order, attempt.folder.clone(), attempt.news.clone());
+    async fn run_container(&mut self, attempt: &mut Attempt, run: ContainerRun) -> TaskEnding {
+        let timeout = run.timeout_ms.map(Duration::from_millis);
+        let (container, lines) = Container::begin(run, attempt.folder.clone(), attempt.news.clone());
         let watch = Watch::new(attempt, &mut self.wakes, timeout);
         watch.see_through(Work::Container(container), Outputs::Container(lines)).await
     }
 
-    async fn run(&mut self, attempt: &mut Attempt, order: ProcessOrder) -> TaskEnding {
+    async fn run(&mut self, attempt: &mut Attempt, run: ProcessRun) -> TaskEnding {
         let launcher = match self.launcher().await {
             Ok(launcher) => launcher,
             Err(error) => return not_started(&error),
         };
-        let limits = order.limits;
+        let limits = run.limits;
         let cell = self.cell(&launcher, &limits).await;
-        let ending = self.run_in(&launcher, &cell, attempt, order).await;
+        let ending = self.run_in(&launcher, &cell, attempt, run).await;
         // A part of the memory may stay with a cell, as what was written to a file system in memory does.
         match limits.memory {
             None => self.cell = Some((limits, cell)),
@@ -235,20 +241,20 @@ impl Keeper {
         launcher: &Launcher,
         cell: &Cell,
         attempt: &mut Attempt,
-        order: ProcessOrder,
+        run: ProcessRun,
     ) -> TaskEnding {
         for limit in cell.unenforced() {
             say(format_args!("not held here: {limit}"));
         }
-        let timeout = order.timeout_ms.map(Duration::from_millis);
+        let timeout = run.timeout_ms.map(Duration::from_millis);
         // Another directory was chosen by the task.
-        let is_own = order.dir == attempt.folder.work();
+        let is_own = run.dir == attempt.folder.work();
         let spec = RunSpec {
-            program: order.program,
+            program: run.program,
             file: None,
-            argv: order.argv,
-            env: order.env,
-            dir: order.dir,
+            argv: run.argv,
+            env: run.env,
+            dir: run.dir,
             dir_rights: if is_own { DirRights::Agent } else { DirRights::Run },
             stdin: Stdin::Null,
             cell,
@@ -285,17 +291,7 @@ impl Keeper {
 
     /// The launcher of a keeper: its processes and groups are named for that one alone.
     fn launcher_options(&self, keeper: &str, first: bool) -> LauncherOptions {
-        let order = &self.order.launcher;
-        LauncherOptions {
-            program: order.program.clone(),
-            args: order.args.iter().map(Into::into).collect(),
-            id: format!("{}-{keeper}", order.agent),
-            first,
-            cgroups: order.cgroups,
-            // Collectors keep their cadence while tasks take all that is left.
-            precedence: Precedence::Background,
-            privileges: order.privileges.clone(),
-        }
+        LauncherOptions { id: format!("{}-{keeper}", self.launching.id), first, ..self.launching.clone() }
     }
 }
 

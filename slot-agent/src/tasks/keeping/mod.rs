@@ -21,10 +21,9 @@ use tokio::time::Instant;
 
 use super::folder::AttemptFolder;
 use super::lease::{LeaseFile, LeaseLength, boot_id};
-use super::order::{LOG_BYTES, Order, RunOrder};
+use super::order::{KeeperOrder, LOG_BYTES, TaskRun};
 use super::pool::{KeeperProcess, Pool, at_once};
 use super::record::End;
-use super::tunneling::give_port;
 use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lease_lengths, lock};
 use keeper::Keeper;
 use leavings::Leavings;
@@ -237,7 +236,7 @@ impl Round<'_> {
         let run = match begun {
             // There is only something left to be cleared away.
             true => None,
-            false => match tasks.run_order(attempt) {
+            false => match tasks.run_of(attempt) {
                 Ok(run) => Some(run),
                 Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
             },
@@ -248,14 +247,14 @@ impl Round<'_> {
             return Ok(());
         };
         let container = match &run {
-            Some(RunOrder::Container(order)) => Some(order.place.clone()),
-            Some(RunOrder::Process(_)) => None,
+            Some(TaskRun::Container(run)) => Some(run.place.clone()),
+            Some(TaskRun::Process(_)) => None,
             // As the keeper was told that began it.
-            None => folder.order::<Order>().ok().flatten().and_then(|order| order.container),
+            None => folder.order().ok().flatten().and_then(|order| order.container),
         };
-        if let Some(RunOrder::Container(order)) = &run
-            && order.has_task_folder()
-            && order.user.is_none()
+        if let Some(TaskRun::Container(run)) = &run
+            && attempt.has_files()
+            && run.user.is_none()
         {
             folder.open_work()?;
         }
@@ -264,13 +263,14 @@ impl Round<'_> {
         let Some(keeper) = self.state.keepers.get_mut(&name) else { return Ok(()) };
         keeper.is_new = false;
         keeper.not_before = Some(Instant::now() + keeper.starts.pause());
-        let order = Order {
+        let order = KeeperOrder {
+            folder: folder.clone(),
             lease: lease.map(|file| (file.path().to_owned(), keeper.lease.unwrap_or(0))),
             log_bytes: LOG_BYTES,
             container,
             run,
         };
-        if let Err(error) = process.give(folder, order) {
+        if let Err(error) = process.give(&order) {
             self.state.pool.leave(process);
             return Err(error);
         }
@@ -345,17 +345,10 @@ impl Tasks {
         Ok(())
     }
 
-    fn run_order(&self, attempt: &Attempt) -> Result<super::order::RunOrder, String> {
+    fn run_of(&self, attempt: &Attempt) -> Result<TaskRun, String> {
         let server = self.options.server.borrow().clone();
-        let (assignment, folder) = (&attempt.accepted.assignment, &attempt.folder);
         let runner = attempt.runner.as_ref().map_err(Clone::clone)?.as_ref();
-        let mut order = self.options.terms.run_order(assignment, runner, folder, &server)?;
-        if let Ok(work) = assignment.work.supported()
-            && let Some(port) = give_port(work, folder)?
-        {
-            order.give_port(port);
-        }
-        Ok(order)
+        self.options.terms.run_of(&attempt.accepted.assignment, runner, &attempt.folder, &server)
     }
 }
 

@@ -18,18 +18,8 @@ fn attempt(tasks: &Path) -> Arc<Attempt> {
 }
 
 fn attempt_at(tasks: &Path, work: TaskWork) -> Arc<Attempt> {
-    let work = work.into();
-    let assignment = TaskAssignment {
-        id: "t".into(),
-        attempt: 3,
-        user: None,
-        leased: false,
-        lease_ms: None,
-        stop: false,
-        checkpoint: false,
-        end: None,
-        work,
-    };
+    let assignment =
+        TaskAssignment { id: "t".into(), attempt: 3, work: work.into(), ..TaskAssignment::default() };
     let accepted = Accepted { assignment, at: 7, boot: String::new() };
     let folder = AttemptFolder::new(tasks, "t", 3);
     folder.accept(&accepted, None, None).unwrap();

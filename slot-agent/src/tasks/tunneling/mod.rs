@@ -20,7 +20,6 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout};
 
 use super::folder::AttemptFolder;
-use super::order::Order;
 use super::{Attempt, Tasks, lock};
 use crate::containers::engine::Engine;
 use listener::Listener;
@@ -59,7 +58,7 @@ impl Tasks {
 
 impl Attempt {
     pub fn has_port(&self) -> bool {
-        self.accepted.assignment.work.supported().is_ok_and(|work| work.port.is_some())
+        self.work().is_some_and(|work| work.port.is_some())
     }
 }
 
@@ -197,7 +196,7 @@ async fn process_address(
 }
 
 async fn container_address(folder: &AttemptFolder, port: u16) -> Result<SocketAddr, String> {
-    let order: Option<Order> = folder.order().map_err(|error| error.to_string())?;
+    let order = folder.order().map_err(|error| error.to_string())?;
     let place = order.and_then(|order| order.container).ok_or("it has no container")?;
     let asked = async { Engine::connect(&place.socket).await?.address(&place.name).await };
     let ip = timeout(CONNECTED_WITHIN, asked).await.map_err(|_| "the container engine does not answer")?;

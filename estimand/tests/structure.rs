@@ -134,7 +134,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ),
     ("schedulers/capacity", &["ledger", "loan"]),
     ("schedulers/placement", &["cluster", "kept", "nodes", "promise", "queue", "state", "usage"]),
-    ("slot-agent", &["containers", "home", "link", "tasks"]),
     ("tasks", &["change", "engines", "http", "images", "metrics", "requests", "shared", "tunnels", "writer"]),
 ];
 

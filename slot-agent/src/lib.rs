@@ -31,6 +31,8 @@ mod timetable;
 mod uploads;
 mod user;
 
+use std::time::Duration;
+
 pub use agent::{Agent, AgentOptions};
 pub use allow::{Allow, AllowError};
 pub use allow_env::{AllowEnv, EnvPattern};
@@ -46,3 +48,6 @@ pub use runners::UserRange;
 pub use tasks::{TaskDefaults, keep_tasks};
 pub use uploads::UploadPolicy;
 pub use user::{RunAs, RunAsError};
+
+/// Leased slots and tasks are ended so long before the lease ends.
+const LEASE_MARGIN: Duration = Duration::from_millis(400);

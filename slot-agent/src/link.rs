@@ -24,8 +24,6 @@ use crate::home::Home;
 use crate::plane_clock::PlaneClock;
 use crate::tasks::{Tasks, boot_clock};
 
-/// Leased slots and tasks are ended so long before the lease ends.
-pub const LEASE_MARGIN: Duration = Duration::from_millis(400);
 /// How long the manager may hold the question for the desired state.
 const WAIT: Duration = Duration::from_secs(10);
 /// How long a heartbeat may take.

@@ -40,12 +40,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::LEASE_MARGIN;
 use crate::allow_env::AllowEnv;
 use crate::board::Board;
 use crate::deliver::{Outbox, Refusal, Sequencer, Setback};
 use crate::derive::Derive;
 use crate::home::Home;
-use crate::link::{LEASE_MARGIN, SlotCommand};
+use crate::link::SlotCommand;
 use crate::program::Programs;
 use crate::reserve::Reserve;
 use crate::timetable::{Key, Now, Timetable};

@@ -11,7 +11,7 @@ use estimand_api::task::TaskAssignment;
 use tokio::sync::watch;
 
 use super::file::LeaseFile;
-use crate::link::LEASE_MARGIN;
+use crate::LEASE_MARGIN;
 
 /// The name of the file with the lease of slots, which others begin with.
 const NAME: &str = "lease";

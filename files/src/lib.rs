@@ -14,6 +14,7 @@ mod grants;
 mod home;
 mod http;
 mod listing;
+mod owner;
 mod pace;
 mod places;
 mod root;

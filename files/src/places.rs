@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use estimand_api::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::home::Owner;
+use crate::owner::Owner;
 
 #[derive(Debug)]
 pub struct Places {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::home::Owner;
+use crate::owner::Owner;
 use crate::upload_error::UploadError;
 
 /// How many are sent at the same time: by users, of whom each has a share of them; and by tasks, and the tasks of one user.

@@ -17,7 +17,7 @@ use estimand_api::share::ShareKind;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 
-use crate::home::Owner;
+use crate::owner::Owner;
 use crate::root::Root;
 use crate::unfinished::{Unfinished, owner_of, part_name};
 use crate::upload_error::UploadError;

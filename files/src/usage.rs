@@ -14,8 +14,8 @@ use estimand_api::share::ShareKind;
 use estimand_web::{ShareReport, User, Users};
 use rustix::fs::{AtFlags, Dir, FileType};
 
-use crate::home::Owner;
 use crate::listing::open_inner;
+use crate::owner::Owner;
 use crate::root::{self, Root};
 
 /// No path of a file is deeper.

@@ -224,7 +224,7 @@ impl Task {
         let promise = promises.find(self.document.promise.as_deref()?)?;
         let nodes = promises.nodes().map_or(&[][..], |nodes| nodes);
         let TaskDocument { image, user, .. } = &*self.document;
-        Some(Term::new(promise, nodes, image.is_some(), user.is_some()))
+        Some(promise.term(nodes, image.is_some(), user.is_some()))
     }
 
     /// The task as the plan sees it.

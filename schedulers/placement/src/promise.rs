@@ -9,7 +9,7 @@ use estimand_capacity::{Amounts, Tick, Window};
 use super::Millis;
 use super::nodes::Offer;
 use super::request::with_place;
-use super::usage::Tally;
+use super::usage::{Tally, Term};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
@@ -42,6 +42,15 @@ impl Promise {
 
     pub fn is_live(&self) -> bool {
         self.state.is_live()
+    }
+
+    /// The term of a task with or without an image and a user. Nodes that are not known count as fitting.
+    pub fn term(&self, nodes: &[Offer], has_image: bool, has_user: bool) -> Term {
+        let runs =
+            |node: &Offer| if has_image { node.runs_containers() } else { !has_user || !node.refuses_users };
+        let is_run = |unit: &String| nodes.iter().find(|node| node.name == *unit).is_none_or(runs);
+        let fits = !(has_image || has_user) || self.units.iter().any(is_run);
+        Term { window: self.from.saturating_mul(1_000)..self.until.saturating_mul(1_000), fits }
     }
 
     /// Between the end of its tasks and that of its window.

@@ -9,8 +9,6 @@ use estimand_api::promise::PromiseEnd;
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
-use super::nodes::Offer;
-use super::promise::Promise;
 use super::retries::Ending;
 use super::state::{Event, Progress, State};
 
@@ -23,17 +21,6 @@ pub struct Term {
     pub window: Range<Millis>,
     /// Some node of the promise can run the task. Time is not missed where none can.
     pub fits: bool,
-}
-
-impl Term {
-    /// The term of a task with or without an image and a user. Nodes that are not known count as fitting.
-    pub fn new(promise: &Promise, nodes: &[Offer], has_image: bool, has_user: bool) -> Term {
-        let runs =
-            |node: &Offer| if has_image { node.runs_containers() } else { !has_user || !node.refuses_users };
-        let is_run = |unit: &String| nodes.iter().find(|node| node.name == *unit).is_none_or(runs);
-        let fits = !(has_image || has_user) || promise.units.iter().any(is_run);
-        Term { window: promise.from.saturating_mul(1_000)..promise.until.saturating_mul(1_000), fits }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use estimand_api::fields::nearest;
 use estimand_api::image::{PublishedImage, TaskImage};
 
-use crate::change::Rejection;
-
 /// How many images may be published.
 pub const MAX_IMAGES: usize = 1_000;
 
@@ -35,18 +33,10 @@ impl Images {
         self.0.values()
     }
 
-    /// The published image of a task; none if its image is not published, which `only` makes an error.
-    pub fn resolve(&self, image: &str, only: bool) -> Result<Option<TaskImage>, Rejection> {
-        match self.get(image) {
-            Some(found) => {
-                let PublishedImage { name, reference, digest, .. } = PublishedImage::clone(found);
-                Ok(Some(TaskImage { name, reference, digest }))
-            }
-            None if only => {
-                Err(Rejection::NotPublished { image: image.to_owned(), advice: self.advice(image) })
-            }
-            None => Ok(None),
-        }
+    /// The published image of a task; none if its image is not published.
+    pub fn resolve(&self, image: &str) -> Option<TaskImage> {
+        let PublishedImage { name, reference, digest, .. } = PublishedImage::clone(self.get(image)?);
+        Some(TaskImage { name, reference, digest })
     }
 
     /// The advice to somebody who named an image that is not published.
@@ -108,9 +98,9 @@ mod tests {
         let other = PublishedImage { reference: "elsewhere".to_owned(), ..image("a") };
         images.apply(&ImageChange { name: "a".to_owned(), after: Some(Arc::new(other)) });
         images.apply(&ImageChange { name: "b".to_owned(), after: None });
-        assert_eq!(images.resolve("a", true).unwrap().unwrap().reference, "elsewhere");
-        assert_eq!((images.resolve("b", false), images.all().count()), (Ok(None), 1));
-        assert_eq!(before.resolve("a", true).unwrap().unwrap().reference, "h:5000/a");
+        assert_eq!(images.resolve("a").unwrap().reference, "elsewhere");
+        assert_eq!((images.resolve("b"), images.all().count()), (None, 1));
+        assert_eq!(before.resolve("a").unwrap().reference, "h:5000/a");
     }
 
     #[test]
@@ -122,11 +112,8 @@ mod tests {
             ("resnet:3", "is it `resnet:2`?"),
             ("python", "2 are published: `estimand images list`"),
         ] {
-            assert_eq!(images.resolve(given, false), Ok(None), "it goes on as it is");
-            let Rejection::NotPublished { advice, .. } = images.resolve(given, true).unwrap_err() else {
-                panic!("{given}")
-            };
-            assert_eq!(advice, expected, "{given}");
+            assert_eq!(images.resolve(given), None, "it goes on as it is");
+            assert_eq!(images.advice(given), expected, "{given}");
         }
         assert_eq!(Images::default().advice("x"), "no image is published");
     }

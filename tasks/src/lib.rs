@@ -10,6 +10,7 @@
 
 pub use estimand_placement as core;
 
+mod agents;
 mod arriving;
 mod background;
 mod bells;
@@ -50,8 +51,8 @@ use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
 
-use engines::agents::orders::OrderBook;
-use engines::agents::{files, news, tunnels as tunnel_orders};
+use agents::orders::OrderBook;
+use agents::{files, news, tunnels as tunnel_orders};
 use http::{
     capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
     watch as watching, web,
@@ -61,7 +62,7 @@ use storage::{Storage, rows};
 use task::Task;
 use writer::TasksState;
 
-pub use engines::agents::Agents;
+pub use agents::Agents;
 pub use engines::{Engine, EngineError, EngineReply, PlacedAttempt};
 pub use shared::{FilePeer, Peers};
 

@@ -17,7 +17,6 @@ pub use cancel::Cancel;
 pub use delete::{Delete, ForgetAttempts, ShortenLog};
 pub use images::{Publish, Unpublish};
 pub use make_room::MakeRoom;
-pub use news::News;
 pub use placement::{Placement, Placements};
 pub use promises::{
     MAX_PROMISES, MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise,

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use estimand_api::task::{TaskReport, TaskStage};
+use estimand_api::problem::Problem;
+use estimand_api::task::{TaskNews, TaskReport, TaskStage};
 use estimand_api::task_files::TaskOutputs;
 use estimand_api::task_log::{LogBytes, TaskLog, TaskLogLine};
 use estimand_service::{Decision, Request};
@@ -11,6 +12,7 @@ use estimand_store::TaskLogRow;
 
 use super::edits::Edits;
 use super::log_room::LogRoom;
+use crate::TaskService;
 use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
 use crate::storage::rows;
@@ -31,6 +33,23 @@ pub struct News {
     pub came: i64,
     /// The node for which the caller speaks; none: for any.
     pub node: Option<String>,
+}
+
+impl TaskService {
+    /// Takes the news of an engine, which came at this instant (microseconds since 1970). News about other nodes than this one are
+    /// passed over; none: about any. Returns when they are stored.
+    pub async fn take_news(&self, news: TaskNews, came: i64, node: Option<&str>) -> Result<(), Problem> {
+        let TaskNews { logs, reports, open } = news;
+        // Unfinished lines are not stored, so news of them alone waits for no disk.
+        if !logs.is_empty() || !reports.is_empty() || open.is_empty() {
+            self.change(News { logs, reports, came, node: node.map(str::to_owned) }).await?;
+        }
+        if !open.is_empty() {
+            self.shared().table.loaded(|_| ())?;
+            self.shared().show_open(open, node);
+        }
+        Ok(())
+    }
 }
 
 impl Request<TasksState> for News {

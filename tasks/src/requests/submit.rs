@@ -111,10 +111,12 @@ impl Submission {
     /// The new tasks.
     fn edits(self, table: &TaskTable, at: i64) -> Result<Vec<Edit>, Rejection> {
         let (awaits, unmet) = awaits(table, &self.scope, &self.document.after)?;
-        let image = match &self.document.image {
-            Some(image) => table.images.resolve(image, self.published_only)?.map(Arc::new),
-            None => None,
-        };
+        let asked = self.document.image.as_deref();
+        let image = asked.and_then(|asked| table.images.resolve(asked)).map(Arc::new);
+        if let (Some(asked), None, true) = (asked, &image, self.published_only) {
+            let advice = table.images.advice(asked);
+            return Err(Rejection::NotPublished { image: asked.to_owned(), advice });
+        }
         let (number, count) = (table.highest + 1, self.document.count);
         let is_free = |id: &str| {
             table.is_free(id) && (0..count.unwrap_or(0)).all(|index| table.is_free(&array_member(id, index)))

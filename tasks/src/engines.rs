@@ -2,23 +2,15 @@
 //!
 //! An engine has nodes, takes all that belongs on each of them, and connects to ports. It decides nothing: the planner chose the
 //! node, and the placement is stored before it is assigned. Its news (logs, how far attempts are, ends) come back by
-//! [`TaskService::take_news`], late or twice as it likes; news of an attempt that is over change nothing.
-
-pub mod agents;
+//! [`TaskService::take_news`](crate::TaskService::take_news), late or twice as it likes; news of an attempt that is over change nothing.
 
 use std::time::Duration;
 
 use estimand_api::names::NodeName;
 use estimand_api::node::Node;
-use estimand_api::problem::Problem;
-use estimand_api::task::{NodeTasks, NodesTold, TaskNews};
-use estimand_client::Client;
+use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_runtime::tunnel::Half;
 use futures_util::future::BoxFuture;
-
-use crate::TaskService;
-use crate::requests::News;
-use agents::Agents;
 
 /// Each method is repeated when it fails, and answers within a time that the engine knows best.
 pub trait Engine: Send + Sync {
@@ -56,26 +48,4 @@ pub enum EngineError {
     Late(Duration),
     #[error("{0}")]
     Failed(String),
-}
-
-impl TaskService {
-    /// The agents of this service, of which a manager knows.
-    pub fn agents(&self, manager: Client) -> Agents {
-        Agents::new(manager, self.0.tunnel_orders.clone())
-    }
-
-    /// Takes the news of an engine, which came at this instant (microseconds since 1970). News about other nodes than this one are
-    /// passed over; none: about any. Returns when they are stored.
-    pub async fn take_news(&self, news: TaskNews, came: i64, node: Option<&str>) -> Result<(), Problem> {
-        let TaskNews { logs, reports, open } = news;
-        // Unfinished lines are not stored, so news of them alone waits for no disk.
-        if !logs.is_empty() || !reports.is_empty() || open.is_empty() {
-            self.change(News { logs, reports, came, node: node.map(str::to_owned) }).await?;
-        }
-        if !open.is_empty() {
-            self.shared().table.loaded(|_| ())?;
-            self.shared().show_open(open, node);
-        }
-        Ok(())
-    }
 }

@@ -15,7 +15,8 @@ use estimand_api::task::{NodeTasks, NodesTold};
 use estimand_client::{Client, PeerError, within};
 use estimand_runtime::tunnel::Half;
 
-use super::{Engine, EngineError, EngineReply, PlacedAttempt};
+use crate::TaskService;
+use crate::engines::{Engine, EngineError, EngineReply, PlacedAttempt};
 use orders::OrderBook;
 
 /// How long a manager may take for an answer,
@@ -28,9 +29,10 @@ pub struct Agents {
     orders: Arc<OrderBook>,
 }
 
-impl Agents {
-    pub(super) fn new(manager: Client, orders: Arc<OrderBook>) -> Self {
-        Agents { manager, orders }
+impl TaskService {
+    /// The agents of this service, of which a manager knows.
+    pub fn agents(&self, manager: Client) -> Agents {
+        Agents { manager, orders: Arc::clone(&self.0.tunnel_orders) }
     }
 }
 

@@ -8,8 +8,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::promise::Room;
-
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -102,6 +100,26 @@ pub struct Problem {
     /// Where there would be room, if there is none for a promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Box<Room>>,
+}
+
+/// Why there is no room for a promise, and where there would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Room {
+    /// The revision of the ledger.
+    pub revision: u64,
+    /// The place of the promise in `allOrNone`, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<u64>,
+    /// How many units there is room for in its window.
+    #[serde(default)]
+    pub units: u64,
+    /// How many there would be room for if nothing were promised.
+    #[serde(default)]
+    pub most_units: u64,
+    /// The first tick from `from` on at which all of it would fit for as long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fit: Option<u64>,
 }
 
 /// One wrong input.

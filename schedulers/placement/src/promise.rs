@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState, end_grace};
+use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState};
+use estimand_api::task::end_grace;
 use estimand_capacity::{Amounts, Tick, Window};
 
 use super::Millis;

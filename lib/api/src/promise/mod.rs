@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 mod end;
 mod request;
 
-pub use end::{BY_TIME, PromiseEnd, end_grace};
+pub use crate::problem::Room;
+pub use end::{BY_TIME, PromiseEnd};
 pub use request::{
     FIELDS, MAX_BATCH, MAX_PROMISES_BYTES, MAX_WIDTH, PromiseBatch, PromiseReleases, PromiseRequest,
     PromiseResize,
@@ -169,24 +170,4 @@ pub struct ClassTimeline {
     pub free: BTreeMap<String, Vec<u64>>,
     /// The most that is promised in each step.
     pub promised: BTreeMap<String, Vec<u64>>,
-}
-
-/// Why there is no room for a promise, and where there would be.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Room {
-    /// The revision of the ledger.
-    pub revision: u64,
-    /// The place of the promise in `allOrNone`, if it is about one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promise: Option<u64>,
-    /// How many units there is room for in its window.
-    #[serde(default)]
-    pub units: u64,
-    /// How many there would be room for if nothing were promised.
-    #[serde(default)]
-    pub most_units: u64,
-    /// The first tick from `from` on at which all of it would fit for as long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_fit: Option<u64>,
 }

@@ -93,14 +93,19 @@ impl Root {
         Ok(folder)
     }
 
-    /// Removes a file or an empty folder, for good.
-    pub fn remove(&self, path: &FilePath) -> io::Result<()> {
+    /// Removes a file or an empty folder, for good. Returns the size that it had, as a file or folder, and none of anything else.
+    pub fn remove(&self, path: &FilePath) -> io::Result<Option<i64>> {
         let folder = self.folder(path.folder())?;
-        match rustix::fs::unlinkat(&folder, path.name(), AtFlags::empty()) {
-            Err(Errno::ISDIR) => rustix::fs::unlinkat(&folder, path.name(), AtFlags::REMOVEDIR)?,
-            removed => removed?,
-        }
-        Ok(rustix::fs::fsync(&folder)?)
+        let stat = rustix::fs::statat(&folder, path.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = kind_of(&stat);
+        let flags = if kind == FileType::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&folder, path.name(), flags)?;
+        rustix::fs::fsync(&folder)?;
+        Ok(match kind {
+            FileType::RegularFile => Some(stat.st_size),
+            FileType::Directory => Some(0),
+            _ => None,
+        })
     }
 }
 

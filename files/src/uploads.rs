@@ -21,7 +21,7 @@ use crate::owner::Owner;
 use crate::root::Root;
 use crate::unfinished::{Unfinished, owner_of, part_name};
 use crate::upload_error::UploadError;
-use crate::usage::{Counts, Usage};
+use crate::usage::{Counts, Usage, missing_folders};
 
 /// The folder of unfinished uploads; no path of a file leads there.
 const UPLOADS: &str = ".estimand-uploads";
@@ -148,9 +148,7 @@ impl Uploads {
             place.remove()?;
             return Err(UploadError::IsFolder);
         }
-        if self.root.size(&upload.place).is_none()
-            && let Err(problem) = self.usage.check(&self.root, &upload.owner, ShareKind::Files, 1)
-        {
+        if let Err(problem) = self.usage.check_new(&self.root, &upload.owner, &upload.place) {
             place.remove()?;
             return Err(problem.into());
         }
@@ -379,7 +377,9 @@ impl Piece {
             place.remove()?;
             return Err(UploadError::DigestDiffers { found: sha256 });
         }
+        let folders = Counts::folders(missing_folders(&uploads.root, &upload.place));
         let named = uploads.root.folder_of(&upload.place).map_err(UploadError::from).and_then(|folder| {
+            uploads.usage.change_at(upload.place.as_str(), folders);
             rustix::fs::renameat(&uploads.folder, &*place.name, &folder, upload.place.name())?;
             Ok(rustix::fs::fsync(&folder)?)
         });

@@ -1,4 +1,5 @@
 //! The files and bytes that each user has here, unfinished uploads among the bytes; what the tasks of a user leave is theirs.
+//! A folder counts as a file: each takes as much of the disk, and stays when what is in it goes.
 //!
 //! A request changes the counts and looks at no tree. The folders of users are walked through at a start and every hour: files
 //! come and go by other means, too, and what happens during a walk may be missed until the next one.
@@ -8,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use estimand_api::file::FilePath;
 use estimand_api::file_share::USERS_FOLDER;
 use estimand_api::problem::Problem;
 use estimand_api::share::ShareKind;
@@ -43,6 +45,10 @@ impl Counts {
         Counts { files: 1, bytes: size }
     }
 
+    pub fn folders(number: u64) -> Self {
+        Counts { files: i64::try_from(number).unwrap_or(i64::MAX), bytes: 0 }
+    }
+
     fn get(self, kind: ShareKind) -> u64 {
         let count = if kind == ShareKind::Files { self.files } else { self.bytes };
         u64::try_from(count).unwrap_or(0)
@@ -74,6 +80,14 @@ impl Usage {
         let Some(name) = owner.name() else { return Ok(()) };
         let user = self.users.find(name).unwrap_or_else(|| User::from(name));
         user.check(kind, self.of(name).get(kind), more, bound(root, kind))
+    }
+
+    /// Refuses what would be a new file at a place, if it and the folders that it needs are more than the share.
+    pub fn check_new(&self, root: &Root, owner: &Owner, place: &FilePath) -> Result<(), Problem> {
+        if root.size(place).is_some() {
+            return Ok(());
+        }
+        self.check(root, owner, ShareKind::Files, 1 + missing_folders(root, place))
     }
 
     pub fn change(&self, owner: &Owner, by: Counts) {
@@ -132,6 +146,13 @@ impl Usage {
     }
 }
 
+/// How many folders a file at a place needs that are missing, but for those of all users and of its own one.
+pub fn missing_folders(root: &Root, place: &FilePath) -> u64 {
+    let folders = std::iter::successors(place.folder(), |folder| Some(folder.rsplit_once('/')?.0));
+    let own = folders.take_while(|folder| user_at(folder).is_some());
+    own.take_while(|folder| root.folder(Some(folder)).is_err()).count() as u64
+}
+
 /// The most that the disk of the folder has for all.
 fn bound(root: &Root, kind: ShareKind) -> u64 {
     let Ok(disk) = root.disk() else { return u64::MAX };
@@ -157,6 +178,7 @@ fn walk(folder: &OwnedFd, depth: usize, counts: &mut Counts) -> io::Result<()> {
         match root::kind_of(&stat) {
             FileType::RegularFile => *counts += Counts::file(stat.st_size),
             FileType::Directory if depth < MAX_DEPTH && !matches!(name.to_bytes(), b"." | b"..") => {
+                *counts += Counts::folders(1);
                 if let Ok(inner) = open_inner(folder, name) {
                     walk(&inner, depth + 1, counts)?;
                 }
@@ -186,11 +208,15 @@ mod tests {
         let usage = Usage::new(Users::default());
         let alice = Owner::user("alice");
         usage.correct(&root, &[(Owner::tasks_of("alice"), 100), (Owner::user("bob"), 1)]).unwrap();
-        assert_eq!(usage.of("alice"), Counts { files: 2, bytes: 112 });
+        assert_eq!(usage.of("alice"), Counts { files: 3, bytes: 112 });
         assert_eq!(usage.of("bob"), Counts { files: 1, bytes: 12 });
+        let missing = |place: &str| missing_folders(&root, &place.parse().unwrap());
+        let places =
+            ["users/alice/a/x", "users/alice/a/b2/c/x", "users/carol/x", "users/carol/a/x", "e2/f/x"];
+        assert_eq!(places.map(missing), [0, 2, 0, 1, 0]);
         usage.change_at("users/alice/c", -Counts::file(7));
         usage.change_at("e", -Counts::file(13));
-        assert_eq!(usage.of("alice"), Counts { files: 1, bytes: 105 });
+        assert_eq!(usage.of("alice"), Counts { files: 2, bytes: 105 });
         let bytes = bound(&root, ShareKind::FileBytes) / 8;
         assert!(usage.check(&root, &alice, ShareKind::FileBytes, bytes - 105).is_ok());
         let problem = usage.check(&root, &Owner::tasks_of("alice"), ShareKind::FileBytes, bytes).unwrap_err();

@@ -88,6 +88,31 @@ fn a_users_files_are_bounded_and_counted_as_they_come_and_go() {
     put(&Http::new(up.base_url()).showing(Some(&bob)), "c", &[3; 4_000]).expect_status(200);
 }
 
+/// A file that was removed left the folders that were made for it, and nothing counted those: a disk had no more room for files, whoever's.
+#[test]
+fn folders_count_as_files_and_stay_counted_when_they_are_empty() {
+    let up = up();
+    let alice = Http::new(up.base_url()).showing(Some(&token(&up, "alice")));
+    let http = up.http();
+    http.send_json("PATCH", "/api/users/alice", &json!({ "files": 5 })).expect_status(200);
+    let used = || share(&http, "alice", "files")["used"].as_u64().unwrap();
+    let remove = |path: &str| alice.request("DELETE", &format!("/api/files?path={path}"), &[], b"");
+    put(&alice, "a/b/c", b"").expect_status(200);
+    assert_eq!(used(), 3);
+    remove("a/b/c").expect_status(204);
+    assert_eq!(used(), 2);
+    let refused = put(&alice, "d/e/f/g", b"").expect_status(409).json();
+    assert!(refused["detail"].as_str().unwrap().contains("users set alice --files"), "{refused}");
+    put(&alice, "a/b/x", b"").expect_status(200);
+    put(&alice, "a/d/x", b"").expect_status(200);
+    assert_eq!(used(), 5);
+    put(&alice, "a/b/y", b"").expect_status(409);
+    for path in ["a/b/x", "a/d/x", "a/b", "a/d", "a"] {
+        remove(path).expect_status(204);
+    }
+    assert_eq!(used(), 0);
+}
+
 /// A request on a connection of its own, of which no answer was read yet.
 fn asked(http: &Http, token: &str, path: &str) -> TcpStream {
     let mut wire = TcpStream::connect(http.authority()).unwrap();

@@ -142,9 +142,7 @@ pub async fn delete(
     let path = parameters::path(query.get("path"))?;
     let of = Home::of(&caller).place(&path)?;
     let removed = service.blocking(move |inner| {
-        let size = inner.root.size(&of);
-        inner.root.remove(&of)?;
-        if let Some(size) = size {
+        if let Some(size) = inner.root.remove(&of)? {
             inner.usage.change_at(of.as_str(), -Counts::file(size));
         }
         io::Result::Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use estimand_api::file::FilePath;
 use estimand_api::file_share::{FolderShares, OthersFolder, ReadPath, Readers, SharedFolder};
@@ -42,7 +42,10 @@ impl From<rustix::io::Errno> for ShareError {
 pub struct SharedFolders {
     /// The folder that the file is in; none: they are kept nowhere.
     top: Option<OwnedFd>,
-    folders: Mutex<Folders>,
+    /// As they are stored. Whoever reads a file looks here, and waits for no disk.
+    folders: RwLock<Arc<Folders>>,
+    /// Held by a change until it is stored.
+    changing: Mutex<()>,
 }
 
 impl SharedFolders {
@@ -62,7 +65,11 @@ impl SharedFolders {
             Err(rustix::io::Errno::NOENT) => Folders::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(SharedFolders { top: Some(top), folders: Mutex::new(folders) })
+        Ok(SharedFolders {
+            top: Some(top),
+            folders: RwLock::new(Arc::new(folders)),
+            changing: Mutex::default(),
+        })
     }
 
     /// True if a user may read what has this path in the owner's folder.
@@ -80,7 +87,7 @@ impl SharedFolders {
     /// The folders that a user shares, and those that the user may read; without a user all that are shared.
     pub fn of(&self, user: Option<&str>) -> FolderShares {
         let mut shares = FolderShares::default();
-        for (owner, folders) in &*self.folders() {
+        for (owner, folders) in self.folders().iter() {
             let Ok(owner) = UserName::parse(owner) else { continue };
             let is_own = user.is_none_or(|user| user == owner.as_str());
             for (folder, readers) in folders {
@@ -100,29 +107,36 @@ impl SharedFolders {
 
     /// Shares a folder with these from now on, and with nobody else. Blocking.
     pub fn share(&self, owner: &UserName, folder: &FilePath, readers: Readers) -> Result<(), ShareError> {
-        let mut folders = self.folders();
-        let mut next = folders.clone();
-        let own = next.entry(owner.as_str().to_owned()).or_default();
-        own.insert(folder.as_str().to_owned(), readers);
-        if own.len() > MAX_FOLDERS {
-            return Err(ShareError::TooMany);
-        }
-        self.store(&next)?;
-        *folders = next;
+        self.change(|folders| {
+            let own = folders.entry(owner.as_str().to_owned()).or_default();
+            own.insert(folder.as_str().to_owned(), readers);
+            if own.len() > MAX_FOLDERS { Err(ShareError::TooMany) } else { Ok(true) }
+        })?;
         Ok(())
     }
 
     /// Shares a folder no longer; false if it was not shared. Blocking.
     pub fn unshare(&self, owner: &UserName, folder: &FilePath) -> Result<bool, ShareError> {
-        let mut folders = self.folders();
-        let mut next = folders.clone();
-        let own = next.get_mut(owner.as_str());
-        if own.and_then(|own| own.remove(folder.as_str())).is_none() {
+        self.change(|folders| {
+            let own = folders.get_mut(owner.as_str());
+            let was_shared = own.and_then(|own| own.remove(folder.as_str())).is_some();
+            folders.retain(|_, own| !own.is_empty());
+            Ok(was_shared)
+        })
+    }
+
+    /// Makes a change, and stores it if there is one; returns whether there was.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Folders) -> Result<bool, ShareError>,
+    ) -> Result<bool, ShareError> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Folders::clone(&self.folders());
+        if !change(&mut next)? {
             return Ok(false);
         }
-        next.retain(|_, own| !own.is_empty());
         self.store(&next)?;
-        *folders = next;
+        *self.folders.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         Ok(true)
     }
 
@@ -137,8 +151,8 @@ impl SharedFolders {
         Ok(rustix::fs::fsync(top)?)
     }
 
-    fn folders(&self) -> MutexGuard<'_, Folders> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn folders(&self) -> Arc<Folders> {
+        Arc::clone(&self.folders.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -199,5 +213,32 @@ mod tests {
         assert!(matches!(all(MAX_FOLDERS), Err(ShareError::TooMany)));
         all(0).unwrap();
         assert_eq!(SharedFolders::open(&root).unwrap().of(Some("eve")).own.len(), MAX_FOLDERS);
+    }
+
+    /// The disk is a pipe, which nobody reads. Before, a few changes of one user had everybody's reads wait for it, and with those the threads
+    /// that answer all requests.
+    #[test]
+    fn a_read_waits_for_no_change_that_is_being_stored() {
+        let place = tempfile::tempdir().unwrap();
+        let shares = Arc::new(SharedFolders::open(&Root::open(place.path()).unwrap()).unwrap());
+        shares.share(&user("alice"), &path("data"), with(&["bob"])).unwrap();
+        let next = place.path().join(NEXT);
+        rustix::fs::mknodat(rustix::fs::CWD, &next, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let changed = Arc::clone(&shares);
+        let storing =
+            std::thread::spawn(move || changed.share(&user("eve"), &path("data"), with(&["bob"])).is_ok());
+        while shares.changing.try_lock().is_ok() {
+            std::thread::yield_now();
+        }
+        let (answer, answered) = std::sync::mpsc::channel();
+        let read = Arc::clone(&shares);
+        std::thread::spawn(move || {
+            let reads = |owner: &str| read.is_readable("bob", &user(owner), &path("data/x"));
+            answer.send((reads("alice"), reads("eve"), read.of(Some("bob")).others.len()))
+        });
+        let answered = answered.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(answered, Ok((true, false, 1)));
+        drop(File::open(&next).unwrap());
+        assert!(!storing.join().unwrap(), "a pipe keeps nothing");
     }
 }

@@ -59,7 +59,7 @@ impl Holdings {
     /// `document` are the bytes of an array's document if the task is the first of it.
     pub fn add(&mut self, task: &Task, document: u64) {
         let bytes = task.bytes() + document;
-        let user = task.document.user.as_deref().unwrap_or_default();
+        let user = task.user().unwrap_or_default();
         if !self.by_user.contains_key(user) {
             self.by_user.insert(user.to_owned(), Holding::default());
         }
@@ -76,7 +76,7 @@ impl Holdings {
     /// The opposite of adding.
     pub fn remove(&mut self, task: &Task, document: u64) {
         let bytes = task.bytes() + document;
-        let user = task.document.user.as_deref().unwrap_or_default();
+        let user = task.user().unwrap_or_default();
         let Some(holding) = self.by_user.get_mut(user) else { return };
         holding.bytes -= bytes;
         holding.logs -= task.log.bytes;

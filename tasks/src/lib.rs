@@ -25,6 +25,7 @@ mod metrics;
 mod open_lines;
 mod pressures;
 mod publishing;
+mod read_turns;
 mod requests;
 mod scope;
 mod shared;
@@ -47,7 +48,7 @@ use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_service::{OnFatal, Request, Writer};
-use estimand_store::{Error, StoreUrl, TaskLogRange, Worker};
+use estimand_store::{Connection, Error, StoreUrl, TaskLogRange, Worker};
 use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
 
@@ -57,6 +58,7 @@ use http::{
     capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
     watch as watching, web,
 };
+use read_turns::ReadTurns;
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
@@ -92,6 +94,7 @@ struct Inner {
     writer: Writer<TasksState>,
     /// Reads logs and transitions, so that reading much makes no change wait.
     reads: Arc<Worker>,
+    read_turns: ReadTurns,
     stop: Stop,
     published_images_only: bool,
     /// The tunnels that agents are to make.
@@ -113,6 +116,7 @@ impl TaskService {
             shared,
             writer,
             reads,
+            read_turns: ReadTurns::default(),
             stop,
             published_images_only,
             tunnel_orders,
@@ -157,11 +161,25 @@ impl TaskService {
         Ok(self.0.writer.submit(request).await?)
     }
 
+    /// Reads the store in a user's turn, which lasts as long as the read does, whoever has stopped waiting.
+    async fn read<T: Send + 'static>(
+        &self,
+        user: Option<&str>,
+        read: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = self.0.read_turns.take(user).await;
+        let done = self.0.reads.run(move |connection| {
+            let _turn = turn;
+            read(connection)
+        });
+        done.await.map_err(|error| unread(&error))
+    }
+
     /// Everything that happened to a task.
     async fn transitions(&self, task: &Task) -> Result<Vec<TaskTransition>, Problem> {
         let number = rows::column(task.number.0);
-        let read = self.0.reads.run(move |connection| connection.task_events(number)).await;
-        Ok(read.map_err(|error| unread(&error))?.iter().filter_map(rows::transition).collect())
+        let read = self.read(task.user(), move |connection| connection.task_events(number)).await?;
+        Ok(read.iter().filter_map(rows::transition).collect())
     }
 
     /// The outputs of a task, if it is to have any and an attempt has ended.
@@ -170,17 +188,22 @@ impl TaskService {
             return Ok(None);
         }
         let number = rows::column(task.number.0);
-        let read = self.0.reads.run(move |connection| connection.task_outputs(number)).await;
+        let text = self.read(task.user(), move |connection| connection.task_outputs(number)).await?;
         let wrong = |cause: &String| tracing::error!(task = task.id, cause, "stored outputs cannot be read");
-        let text = read.map_err(|error| unread(&error))?;
         Ok(text.and_then(|text| rows::value(&text).inspect_err(wrong).ok()))
     }
 
-    /// Lines of a log in their order, or from the last one back.
-    async fn lines(&self, range: TaskLogRange, limit: u64, back: bool) -> Result<Vec<TaskLogEntry>, Problem> {
+    /// Lines of a task's log in their order, or from the last one back.
+    async fn lines(
+        &self,
+        task: &Task,
+        range: TaskLogRange,
+        limit: u64,
+        back: bool,
+    ) -> Result<Vec<TaskLogEntry>, Problem> {
         let limit = rows::column(limit);
-        let read = self.0.reads.run(move |connection| connection.task_log(&range, limit, back)).await;
-        Ok(read.map_err(|error| unread(&error))?.into_iter().map(rows::log_entry).collect())
+        let read = self.read(task.user(), move |connection| connection.task_log(&range, limit, back));
+        Ok(read.await?.into_iter().map(rows::log_entry).collect())
     }
 }
 

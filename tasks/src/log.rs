@@ -77,7 +77,7 @@ pub async fn next_lines(
     let (mut part, end) = (LogPart { lines: Vec::new(), next: asked.from }, task.log.next);
     let (piece, mut looked_at) = (if asked.contains.is_some() { PIECE } else { limit }, 0);
     while part.next < end && looked_at < MAX_LOOKED_AT {
-        let lines = service.lines(asked.range(task, part.next, end), piece, false).await?;
+        let lines = service.lines(task, asked.range(task, part.next, end), piece, false).await?;
         let is_last = (lines.len() as u64) < piece;
         looked_at += lines.len() as u64;
         for line in lines {
@@ -107,7 +107,7 @@ pub async fn last_lines(
     let (mut lines, mut before, mut looked_at) = (Vec::new(), task.log.next, 0);
     let piece = if asked.contains.is_some() { PIECE } else { limit };
     while (lines.len() as u64) < limit && looked_at < MAX_LOOKED_AT {
-        let some = service.lines(asked.range(task, asked.from, before), piece, true).await?;
+        let some = service.lines(task, asked.range(task, asked.from, before), piece, true).await?;
         let is_first = (some.len() as u64) < piece;
         looked_at += some.len() as u64;
         before = some.last().map_or(before, |line| line.line);

@@ -245,6 +245,10 @@ impl Task {
         }
     }
 
+    pub fn user(&self) -> Option<&str> {
+        self.document.user.as_deref()
+    }
+
     /// The request that it makes to a node, counted by itself.
     pub fn request(&self) -> Request {
         self.view().request(&mut Ledger::default())

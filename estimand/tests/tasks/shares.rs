@@ -1,5 +1,8 @@
 //! Users' shares of documents and logs: one user takes no memory from others, also not over a restart.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use estimand_testkit::http::Http;
 use estimand_testkit::process::{self, Estimand, free_port};
 use estimand_testkit::wait::{self, PATIENCE};
@@ -10,10 +13,13 @@ use crate::plane::Plane;
 /// Near the largest document.
 const LARGE: usize = 240 * 1024;
 
-fn user(services: &Estimand, name: &str) -> Http {
+fn token(services: &Estimand, name: &str) -> String {
     let issued = services.http().send_json("POST", "/api/tokens", &json!({ "name": name, "role": "user" }));
-    let token = issued.expect_status(201).json()["token"].as_str().unwrap().to_owned();
-    services.http().showing(Some(&token))
+    issued.expect_status(201).json()["token"].as_str().unwrap().to_owned()
+}
+
+fn user(services: &Estimand, name: &str) -> Http {
+    services.http().showing(Some(&token(services, name)))
 }
 
 fn document(bytes: usize) -> Value {
@@ -92,4 +98,35 @@ fn logs_of_one_user_take_their_share_and_their_own_oldest_go() {
     assert_eq!(plane.log("his").len(), 80, "nothing of another user goes");
     let used = alice.get("/api/shares").json()[0]["shares"]["logs"]["used"].as_u64().unwrap();
     assert!(used <= 100 << 10, "{used}");
+}
+
+/// One thread reads what is stored, for all. Watches and questions of one user from long ago filled its queue, and kept the threads busy that
+/// answer requests: everybody else's reads came to 503, or to nothing.
+#[test]
+fn a_user_who_follows_very_much_leaves_others_their_turn_to_read() {
+    let services =
+        process::estimand().args(["up", "--no-agent", "--defaults", "none"]).port(free_port()).start();
+    let alice = token(&services, "alice");
+    let (hers, bob) = (services.http().showing(Some(&alice)), user(&services, "bob"));
+    // More events than are in memory.
+    let many = json!({ "command": ["/bin/true"], "nodes": "node=nowhere", "count": 10_000 });
+    hers.send_json("POST", "/api/tasks", &many).expect_status(201);
+    let id = bob.send_json("POST", "/api/tasks", &document(1)).expect_status(201).json()["id"].clone();
+    let path = format!("/api/tasks/{}", id.as_str().unwrap());
+
+    let address = services.base_url().trim_start_matches("http://").to_owned();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {alice}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let watches = (0..240).map(|_| ask("/api/tasks/watch?after=0&state=LOST"));
+    let questions = (0..240).map(|_| ask("/api/tasks/events?after=0&state=LOST&waitMs=20000"));
+    let follows: Vec<TcpStream> = watches.chain(questions).collect();
+    for _ in 0..10 {
+        bob.get(&path).expect_status(200);
+        bob.get(&format!("{path}/logs")).expect_status(200);
+    }
+    drop(follows);
 }

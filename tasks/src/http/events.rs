@@ -78,7 +78,7 @@ pub async fn events(
     loop {
         let mut bell = service.shared().listen(selection.task_id());
         page.revision = feed.newest();
-        let (events, next) = service.events(page.next, CHUNK).await?;
+        let (events, next) = service.events(selection.reader(), page.next, CHUNK).await?;
         looked_at += events.len();
         page.next = next;
         for event in &events {
@@ -110,9 +110,10 @@ fn answer(page: &TaskEventPage) -> HttpResponse {
 }
 
 impl TaskService {
-    /// Up to `most` events after a revision, and the revision up to which they reach.
+    /// Up to `most` events after a revision, read for a user if there is one, and the revision up to which they reach.
     pub(crate) async fn events(
         &self,
+        user: Option<&str>,
         after: u64,
         most: usize,
     ) -> Result<(Vec<Arc<TaskEvent>>, u64), Problem> {
@@ -125,16 +126,19 @@ impl TaskService {
             Since::Stored => {
                 let limit = rows::column(most as u64);
                 let after_column = rows::column(after);
-                let read =
-                    self.0.reads.run(move |connection| connection.task_feed(after_column, limit)).await;
-                let read = read.map_err(|error| crate::unread(&error))?;
+                // The thread that reads them makes events of them, too: there may be very many, and those who ask are many.
+                let read = self.read(user, move |connection| {
+                    let read = connection.task_feed(after_column, limit)?;
+                    let first = read.first().map(|row| rows::known(row.revision));
+                    let last = read.last().map(|row| rows::known(row.revision));
+                    Ok((first.zip(last), read.iter().filter_map(rows::feed_event).collect()))
+                });
+                let (ends, mut events): (Option<(u64, u64)>, Vec<TaskEvent>) = read.await?;
                 // They may have gone while they were looked for.
-                if read.first().is_none_or(|first| rows::known(first.revision) != after + 1) {
+                let Some((_, next)) = ends.filter(|(first, _)| *first == after + 1) else {
                     let feed = &self.shared().feed;
                     return Err(gone(after, feed.base().max(after + 1), feed.newest()));
-                }
-                let next = read.last().map_or(after, |row| rows::known(row.revision));
-                let mut events: Vec<TaskEvent> = read.iter().filter_map(rows::feed_event).collect();
+                };
                 self.complete(&mut events);
                 Ok((events.into_iter().map(Arc::new).collect(), next))
             }

@@ -75,7 +75,7 @@ pub async fn list(
     let belongs = |task: &Task| {
         states.as_ref().is_none_or(|states| states.contains(&task.state()))
             && labels.as_ref().is_none_or(|labels| labels.matches(&task.document.labels))
-            && user.is_none_or(|user| task.document.user.as_deref() == Some(user))
+            && user.is_none_or(|user| task.user() == Some(user))
     };
     // A watch that begins there misses nothing that this page does not have.
     let revision = shared.feed.newest();

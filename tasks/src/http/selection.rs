@@ -45,6 +45,11 @@ impl Selection {
         })
     }
 
+    /// The user who reads; none: an operator.
+    pub fn reader(&self) -> Option<&str> {
+        self.scope.user()
+    }
+
     /// The id of the one task that is asked for.
     pub fn task_id(&self) -> Option<&str> {
         match &self.id {

@@ -150,7 +150,7 @@ impl Watcher {
 
     /// The next events of the feed; nothing if none is chosen.
     async fn take(&mut self) -> Result<Bytes, Problem> {
-        let (events, next) = self.service.events(self.seen, CHUNK).await?;
+        let (events, next) = self.service.events(self.selection.reader(), self.seen, CHUNK).await?;
         let mut out = Vec::new();
         for event in events.iter().filter(|event| self.selection.has(event)) {
             let data = serde_json::to_vec(event).unwrap_or_default();

@@ -83,7 +83,7 @@ impl Publisher {
 
     /// The next events, and the revision up to which they reach. Those that are not kept any more are counted.
     async fn next(&mut self, after: u64) -> Result<(Vec<Arc<TaskEvent>>, u64), PublishError> {
-        match self.service.events(after, BATCH).await {
+        match self.service.events(None, after, BATCH).await {
             Ok(found) => Ok(found),
             Err(problem) if problem.status == 410 => {
                 let feed = &self.service.shared().feed;
@@ -100,7 +100,7 @@ impl Publisher {
                         "events of tasks cannot be published: they are not kept any more"
                     );
                 }
-                self.service.events(from, BATCH).await.map_err(PublishError::Feed)
+                self.service.events(None, from, BATCH).await.map_err(PublishError::Feed)
             }
             Err(problem) => Err(PublishError::Feed(problem)),
         }

@@ -101,6 +101,7 @@ fn a_session_about_values() {
     session.run(&["unbind", "stable"]);
     session.run(&["bindings"]);
     session.run(&["history", "cpu"]);
+    session.run(&["delete", "cpu", "n2"]);
     session.run(&["delete", "cpu", "--node", "n1"]);
     session.run(&["delete", "cpu"]);
     session.run(&["delete", "cpu"]);

@@ -268,7 +268,23 @@ fn facts(value: &Value, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts
 }
 
+/// Refuses a node's name among the data names, as in `delete load node-7`: all values of the others would go.
+async fn refuse_nodes(session: &Session, args: &DeleteArgs) -> Result<(), Failure> {
+    let nodes: Vec<NodeName> =
+        args.names.iter().skip(1).filter_map(|name| NodeName::parse(name.as_str()).ok()).collect();
+    if args.node.is_some() || nodes.is_empty() {
+        return Ok(());
+    }
+    let query = Query { names: args.names.clone(), node_names: nodes, ..Query::default() };
+    let (values, _) = session.client.values(&query).await?;
+    let Some(value) = values.first() else { return Ok(()) };
+    let (name, node) = (&value.data_name, &value.node_name);
+    let refusal = format!("`{node}` is a node, for which `{name}` has a value; nothing is deleted");
+    Err(Failure::Usage(refusal).hint(format!("`estimand delete {name} --node {node}` deletes that value")))
+}
+
 pub async fn delete(session: &mut Session, args: &DeleteArgs) -> Result<(), Failure> {
+    refuse_nodes(session, args).await?;
     let of_node = args.node.as_ref().map(|node| format!(" for the node `{node}`")).unwrap_or_default();
     let mut all = DeletionReceipt { deleted: 0, revision: 0 };
     for name in &args.names {

@@ -33,15 +33,18 @@ fn root() -> PathBuf {
 /// Types all commands of a page, one after another, in one shell and a new home folder.
 #[track_caller]
 fn check(name: &str) {
-    type_page(name, &Home::new(&root(), Path::new(BIN)));
+    type_page(name, "", &Home::new(&root(), Path::new(BIN)));
 }
+
+/// The variable that README and tutorial set, still there for the next page.
+const TOKEN: &str = "export ESTIMAND_TOKEN=$(cat ~/.local/share/estimand/token)\n";
 
 /// Types all commands of a page in a shell that ends with what it has started, as a reader does before the next page.
 #[track_caller]
-fn type_page(name: &str, home: &Home) {
+fn type_page(name: &str, before: &str, home: &Home) {
     let page = Page::read(&root().join(name));
     assert!(!page.commands.is_empty(), "{name} has no commands");
-    let mut shell = Shell::start(home);
+    let mut shell = Shell::start(home, before);
     for command in &page.commands {
         if let Err(difference) = shell.check(command) {
             panic!("{name}, line {}:\n{difference}", command.line);
@@ -49,13 +52,12 @@ fn type_page(name: &str, home: &Home) {
     }
 }
 
-/// A reader has one home: what a page registers, binds and stores is still there for the next one.
+/// A reader has one home: what a page registers, binds and stores is still there for the next one, and so is the token.
 #[test]
 fn readme_tutorial_and_guides_are_typed_one_after_the_other_in_one_home() {
     let home = Home::new(&root(), Path::new(BIN));
-    for page in ["README.md"].iter().chain(guides::TYPED) {
-        type_page(page, &home);
-    }
+    type_page("README.md", "", &home);
+    guides::TYPED.iter().for_each(|page| type_page(page, TOKEN, &home));
 }
 
 #[test]

@@ -113,7 +113,8 @@ impl Home {
 }
 
 impl<'h> Shell<'h> {
-    pub fn start(home: &'h Home) -> Shell<'h> {
+    /// `before` was typed there already.
+    pub fn start(home: &'h Home, before: &str) -> Shell<'h> {
         let path = home.folder.path();
         let work = path.join("estimand");
         let search = format!("{}:{}", home.programs.display(), std::env::var("PATH").unwrap());
@@ -137,7 +138,7 @@ impl<'h> Shell<'h> {
             }
         });
         let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(FAREWELL.as_bytes()).unwrap();
+        stdin.write_all([FAREWELL, before].concat().as_bytes()).unwrap();
         Shell { home, child, stdin: Some(stdin), codes }
     }
 

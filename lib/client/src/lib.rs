@@ -213,13 +213,16 @@ impl Client {
         repeat: Repeat,
     ) -> Result<Answer, Error> {
         let mut back_off = BackOff::new(FIRST_PAUSE, MAX_PAUSE);
-        let (mut attempt, began) = (1, Instant::now());
+        let mut attempt = 1;
+        let began = Instant::now();
         loop {
             let shown = self.number();
-            let (error, again) = match self.send_to_one(&method, &url, body.as_ref(), repeat).await {
+            let failure = match self.send_to_one(&method, &url, body.as_ref(), repeat).await {
                 Ok(answer) => return Ok(answer),
-                Err(RequestFailure { error, taken }) => (error, repeat == Repeat::Safe || !taken),
+                Err(failure) => failure,
             };
+            let RequestFailure { error, taken, unread } = failure;
+            let again = repeat == Repeat::Safe || !taken;
             // The certificate ended while the request waited for its answer, and has been replaced: send the new one.
             if error.status() == Some(401) && self.number() != shown {
                 continue;
@@ -229,7 +232,9 @@ impl Client {
                 Error::Unreachable { .. } => false,
                 _ => true,
             };
-            let is_late = began.elapsed() >= self.options.retry_within;
+            // A busy service says so after waiting for the request for as long as an outage may take.
+            let outage = if unread { Duration::ZERO } else { began.elapsed() };
+            let is_late = outage >= self.options.retry_within;
             if hopeless || !again || is_late || attempt >= self.options.attempts {
                 return Err(error);
             }
@@ -247,6 +252,7 @@ impl Client {
         let shown = self.shown(&url);
         let unreachable = |e: &reqwest::Error| RequestFailure {
             taken: !(e.is_connect() || was_unsent(e)),
+            unread: false,
             error: self.no_answer(shown.clone(), e),
         };
         let mut request = self.http.client().request(method, url).timeout(self.options.total_timeout);
@@ -272,15 +278,18 @@ impl Client {
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) if is_problem => RequestFailure {
                 taken: status != StatusCode::SERVICE_UNAVAILABLE || problem.kind == kind::OUTCOME_UNKNOWN,
+                unread: false,
                 error: Error::Problem(Box::new(problem)),
             },
             // A server ends a connection so on which no request came in time. It has not read the one that was sent at that moment.
             _ if status == StatusCode::REQUEST_TIMEOUT => RequestFailure {
                 taken: false,
+                unread: true,
                 error: Error::Unreachable { url: shown.clone(), cause: format!("status {status}") },
             },
             _ => RequestFailure {
                 taken: true,
+                unread: false,
                 error: Error::Unexpected { url: shown.clone(), cause: format!("status {status}") },
             },
         })
@@ -314,6 +323,8 @@ struct RequestFailure {
     error: Error,
     /// True if the service may have acted on it.
     taken: bool,
+    /// True if the service says that no request came, after waiting for one.
+    unread: bool,
 }
 
 /// True if the connection had ended before the request was written to it, as a server ends it that waited for one in vain.

@@ -62,13 +62,17 @@ impl Client {
             }
         }
         let Some(failed) = failed else {
-            return Err(RequestFailure { error: Error::Address(String::new()), taken: false });
+            return Err(RequestFailure { error: Error::Address(String::new()), taken: false, unread: false });
         };
         if failed.not_served() && !self.others.is_empty() {
             let asked: Vec<&str> = self.services().map(|service| service.base.as_str()).collect();
             let cause = format!("none of {} serves {}", asked.join(", "), url.path());
             let url = self.base.to_string();
-            return Err(RequestFailure { error: Error::Unexpected { url, cause }, taken: false });
+            return Err(RequestFailure {
+                error: Error::Unexpected { url, cause },
+                taken: false,
+                unread: false,
+            });
         }
         Err(failed)
     }

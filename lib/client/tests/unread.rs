@@ -5,8 +5,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
-use estimand_client::{Client, Error};
+use estimand_client::{Client, Error, Options};
 
 /// Reads the head of a request without a body, and answers.
 fn answer(mut stream: TcpStream, text: &str) -> String {
@@ -71,4 +72,26 @@ fn a_request_whose_connection_ended_before_it_is_sent_again() {
         let (outcome, _) = delete_after(&[UNREAD], &[DONE]);
         outcome.unwrap();
     }
+}
+
+/// The wait of a busy server is longer than an outage may take.
+#[test]
+fn a_request_that_was_not_read_for_long_is_sent_again() {
+    const OUTAGE: Duration = Duration::from_millis(20);
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let options = Options { retry_within: OUTAGE, ..Options::default() };
+    let client = Client::with_options(&address, options).unwrap();
+    let server = thread::spawn(move || {
+        for text in [UNREAD, DONE] {
+            let stream = listener.accept().unwrap().0;
+            thread::sleep(2 * OUTAGE);
+            answer(stream, text);
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(client.delete_task("t1"));
+    outcome.unwrap();
+    server.join().unwrap();
 }

@@ -99,7 +99,7 @@ mod tests {
     fn facts_are_those_of_the_last_snapshot_and_the_events_since() {
         let value = |name: &str, node: &str, revision: u64| -> Value {
             let value = json!({
-                "dataName": name, "nodeName": node, "dataValue": 1, "revision": revision, "state": "FRESH",
+                "dataName": name, "nodeName": node, "dataValue": 1, "revision": revision, "state": "fresh",
                 "collectedAt": "2026-01-01T00:00:00Z", "receivedAt": "2026-01-01T00:00:00Z", "validFor": null,
             });
             serde_json::from_value(value).unwrap()

@@ -31,7 +31,7 @@ use request::refusal;
 const MAX_CONNECTIONS: usize = 12_000;
 /// How many requests are made at the same time for all connections: each has an HTTP connection of its own, which is used
 /// again.
-const MAX_REQUESTS: usize = 128;
+const MAX_REQUESTS: usize = 32;
 /// The memory of long lines that are being read, in KiB.
 const BUDGET_KIB: usize = 64 * 1024;
 

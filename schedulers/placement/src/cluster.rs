@@ -55,12 +55,12 @@ impl NodeView {
         }
     }
 
-    /// It runs containers.
+    /// The node runs containers.
     pub fn runs_containers(&self) -> bool {
         self.labels.contains_key(CONTAINERS_LABEL)
     }
 
-    /// It runs tasks of users, in containers at least.
+    /// The node runs tasks of users, in containers at least.
     pub fn runs_users(&self) -> bool {
         !self.refuses_users || self.runs_containers()
     }

@@ -10,7 +10,7 @@ use estimand_capacity::Standing;
 use super::cluster::{Cluster, NodeView};
 use super::request::Request;
 
-/// This part of all places is kept, one at the least.
+/// The part of all places that is kept, one place at the least.
 const KEPT_PART: u64 = 16;
 
 impl Cluster {

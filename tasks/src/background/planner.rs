@@ -60,10 +60,10 @@ impl PlannerLoop {
 
     /// Has promises begin and end that are due, and tasks end before their promises do.
     async fn pass_time(&self, now: Millis) -> Result<(), StoreError> {
-        match self.shared.table.look(|table| table.is_due(now)) {
-            false => Ok(()),
-            true => self.writer.submit(PassTime).await,
+        if self.shared.table.look(|table| table.is_due(now)) {
+            self.writer.submit(PassTime).await?;
         }
+        Ok(())
     }
 
     /// Has the decisions stored. Tasks for which there is no room any more wait for the next round, which comes with the change

@@ -48,8 +48,8 @@ pub async fn list(req: HttpRequest, service: ThinData<TaskService>) -> Result<Ht
     )
 )]
 pub async fn get(req: HttpRequest, service: ThinData<TaskService>) -> Result<HttpResponse, Failure> {
-    let (name, images) =
-        (segment(&req, "name"), service.shared().table.loaded(|table| table.images.clone())?);
+    let name = segment(&req, "name");
+    let images = service.shared().table.loaded(|table| table.images.clone())?;
     let image = images
         .get(name)
         .ok_or_else(|| Problem::not_found(Rejection::unknown_image(name.to_owned(), &images).to_string()))?;

@@ -338,8 +338,7 @@ impl Driver {
     }
 
     fn ender(&self) -> Ender {
-        let (place, wished) = (self.run.place.clone(), self.wished.clone());
-        Ender::new(place, wished, Arc::clone(&self.id))
+        Ender::new(self.run.place.clone(), self.wished.clone(), Arc::clone(&self.id))
     }
 }
 

@@ -233,13 +233,14 @@ impl Round<'_> {
         }
         let lease = self.lease_of(attempt);
         lease.as_ref().map_or(Ok(()), |file| file.publish())?;
-        let run = match begun {
+        let run = if begun {
             // There is only something left to be cleared away.
-            true => None,
-            false => match tasks.run_of(attempt) {
+            None
+        } else {
+            match tasks.run_of(attempt) {
                 Ok(run) => Some(run),
                 Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
-            },
+            }
         };
         let Some(mut process) = self.keeper(attempt)? else {
             self.no_keeper.insert(runner_key(attempt));

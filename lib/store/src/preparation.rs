@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Halt, StoreUrl};
 
-/// How long a connection waits for the preparation. Its user tries again.
-const WAIT: Duration = Duration::from_secs(1);
+/// How long a connection waits for a preparation that goes on. Its user tries again.
+const WAIT: Duration = Duration::from_secs(10);
+/// How long a connection waits for a preparation that is known to be delayed.
+const DELAYED_WAIT: Duration = Duration::from_secs(1);
 /// Between two looks at the request to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
@@ -18,11 +20,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 #[derive(Clone, Debug)]
 pub struct Preparation(Arc<Gate>);
 
+#[derive(Debug)]
+enum State {
+    Opening,
+    Delayed(String),
+    Prepared,
+}
+
 /// The connections of a process to one store.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The reason why it is not prepared yet; none: it is.
-    missing: Mutex<Option<String>>,
+    state: Mutex<State>,
     prepared: Condvar,
     /// Ends the waits of all connections.
     halt: Halt,
@@ -32,7 +40,7 @@ impl StoreUrl {
     /// The same store, whose connections wait until it is prepared.
     pub fn after_preparation(&self) -> (StoreUrl, Preparation) {
         let gate = Arc::new(Gate {
-            missing: Mutex::new(Some("it is being opened".to_owned())),
+            state: Mutex::new(State::Opening),
             prepared: Condvar::new(),
             halt: Halt::default(),
         });
@@ -43,14 +51,15 @@ impl StoreUrl {
 impl Preparation {
     /// The tables are there.
     pub fn done(&self) {
-        *self.0.lock() = None;
+        *self.0.lock() = State::Prepared;
         self.0.prepared.notify_all();
     }
 
     /// It takes longer, for that reason.
     pub fn delayed(&self, why: &str) {
-        if let Some(missing) = &mut *self.0.lock() {
-            why.clone_into(missing);
+        let mut state = self.0.lock();
+        if !matches!(*state, State::Prepared) {
+            *state = State::Delayed(why.to_owned());
         }
     }
 
@@ -61,22 +70,25 @@ impl Preparation {
 }
 
 impl Gate {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the store is prepared; the error says why it is not.
     pub(crate) fn pass(&self, halt: &Halt) -> Result<(), Error> {
-        let end = Instant::now() + WAIT;
-        let mut missing = self.lock();
-        while let Some(why) = &*missing {
-            if Instant::now() >= end || halt.is_requested() || self.halt.is_requested() {
-                return Err(Error::Connection { doing: "opening the store", cause: why.clone() });
+        let began = Instant::now();
+        let mut state = self.lock();
+        loop {
+            let (wait, why) = match &*state {
+                State::Prepared => return Ok(()),
+                State::Opening => (WAIT, "it is being opened"),
+                State::Delayed(why) => (DELAYED_WAIT, why.as_str()),
+            };
+            if began.elapsed() >= wait || halt.is_requested() || self.halt.is_requested() {
+                return Err(Error::Connection { doing: "opening the store", cause: why.to_owned() });
             }
-            missing =
-                self.prepared.wait_timeout(missing, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.prepared.wait_timeout(state, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(())
     }
 
     pub(crate) fn halt(&self) -> &Halt {

@@ -149,12 +149,6 @@ impl Plane {
         Ok(())
     }
 
-    /// By history, the images a second of all nodes together.
-    pub async fn speed(&self) -> Result<f64, Error> {
-        let (values, _) = self.client.values(&Query::of(parse(Estimate::History.name())?)).await?;
-        Ok(values.iter().filter_map(|value| value.data_value.get("value")?.as_f64()).sum())
-    }
-
     async fn until(&self, name: &str, what: &str, is_it: impl Fn(&Value) -> bool) -> Result<(), Error> {
         self.until_values(name, what, is_it).await.map(drop)
     }

@@ -50,8 +50,8 @@ struct Scene {
     heading: String,
     estimate: Estimate,
     policy: PolicyKind,
-    /// Seconds after its beginning a node becomes slower.
-    slowed_at: Option<f64>,
+    /// How many images are done when a node becomes slower.
+    slowed_after: Option<u64>,
 }
 
 pub struct Story<'a> {
@@ -71,7 +71,7 @@ impl Story<'_> {
             heading: "by what processors the nodes have, which look the same".to_owned(),
             estimate: Estimate::Configuration,
             policy: PolicyKind::Static,
-            slowed_at: None,
+            slowed_after: None,
         }];
         if act != Act::Change {
             scenes.push(Scene {
@@ -107,19 +107,18 @@ impl Story<'_> {
     /// The second act: an estimate that is wrong, and a node that becomes slower under way.
     async fn change(&mut self, runs: &mut Vec<Run>) -> Result<(), Error> {
         let images = runs.first().map_or(0, |run| run.items);
-        // By what is known before the run, half of the least time that it can take.
-        let half = images as f64 / self.plane.speed().await? / 2.0;
+        let half = images / 2;
         let (wrong, percent) = (MISJUDGED.0, (MISJUDGED.1 - 1.0) * 100.0);
         let about = format!(
-            "by history, but {percent:.0} % too much for {wrong}; after {half:.1} s {SLOWED} becomes three times slower"
+            "by history, but {percent:.0} % too much for {wrong}; after {half} images {SLOWED} becomes three times slower"
         );
         for (job, title, policy) in [
             ("static_changed", "Static, a node slowed", PolicyKind::Static),
             ("dynamic_changed", "Dynamic, a node slowed", PolicyKind::Dynamic),
         ] {
             let heading = format!("{policy}: {about}");
-            let slowed_at = Some(half);
-            let scene = Scene { job, title, heading, estimate: Estimate::Mistaken, policy, slowed_at };
+            let slowed_after = Some(half);
+            let scene = Scene { job, title, heading, estimate: Estimate::Mistaken, policy, slowed_after };
             runs.push(self.run(&scene, runs.len()).await?);
         }
         Ok(())
@@ -139,7 +138,7 @@ impl Story<'_> {
         let mut agents =
             AgentDispatcher::new(self.work.client.clone(), format!("{}-{}", scene.job, std::process::id()));
         let mut watch =
-            SlowdownWatch { brakes: self.brakes, slow_at: scene.slowed_at, slowed: None, failed: None };
+            SlowdownWatch { brakes: self.brakes, slow_after: scene.slowed_after, slowed: None, failed: None };
         watch.free(job_plan.problem.nodes().iter().map(|node| node.name.as_str()));
         let output = &mut *self.output;
         let look = |now: &RunProgress| {
@@ -185,7 +184,7 @@ impl WorkSetup {
             put("throttle", json!(throttle));
         }
         // A run with a change under way teaches nothing about the next one.
-        if scene.slowed_at.is_none() {
+        if scene.slowed_after.is_none() {
             put("log", json!(self.log));
         }
         Ok(job)
@@ -201,7 +200,7 @@ fn plan_line(job_plan: &JobPlan) -> String {
 /// Slows nodes as a run goes on.
 struct SlowdownWatch<'a> {
     brakes: &'a mut Brakes,
-    slow_at: Option<f64>,
+    slow_after: Option<u64>,
     /// When it was done.
     slowed: Option<f64>,
     failed: Option<std::io::Error>,
@@ -217,8 +216,8 @@ impl SlowdownWatch<'_> {
 
     fn look(&mut self, now: &RunProgress) {
         if self.slowed.is_none()
-            && let (Some(at), Some(seconds)) = (self.slow_at, now.seconds)
-            && seconds >= at
+            && let (Some(images), Some(seconds)) = (self.slow_after, now.seconds)
+            && now.done as u64 >= images
         {
             self.slowed = Some(seconds);
         }
@@ -242,7 +241,7 @@ impl SlowdownWatch<'_> {
 
     /// All nodes are as fast as they are; when one was slowed, if it was.
     fn end(mut self) -> Result<Option<f64>, Error> {
-        self.slow_at = None;
+        self.slow_after = None;
         for node in crate::nodes::names() {
             self.shift(node, NodeSpeed::Own);
         }

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 const ESTIMAND: &str = "estimand";
 const WORKER: &str = "estimand-worker";
 /// The folders in which the worker is built, seen from the project's folder.
-const WORKER_FOLDERS: [&str; 3] =
-    ["target/worker/release", "target/worker/debug", "scheduler-demo/worker/target/release"];
+const WORKER_FOLDERS: [&str; 2] = ["target/release", "target/debug"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
@@ -21,7 +20,7 @@ pub enum ProgramError {
     #[error(
         "there is no `{WORKER}` beside `{ESTIMAND}`, on PATH or in the folders where it is built; `./run-demo` builds \
          it, as does this command in the project's folder:\n  \
-         cargo build --release --manifest-path scheduler-demo/worker/Cargo.toml --target-dir target/worker\n\
+         cargo build --release --package estimand-worker\n\
          --worker names another"
     )]
     NoWorker,

@@ -150,8 +150,7 @@ fn program() -> PathBuf {
 }
 
 fn worker() -> PathBuf {
-    let how = "cargo build --manifest-path scheduler-demo/worker/Cargo.toml --target-dir target/worker";
-    built("ESTIMAND_WORKER", "target/worker/debug/estimand-worker", how)
+    built("ESTIMAND_WORKER", "target/debug/estimand-worker", "cargo build -p estimand-worker")
 }
 
 fn of_nodes(run: &Value, field: &str) -> Vec<f64> {

@@ -132,14 +132,13 @@ fn call<'a>(worker: &Path, words: impl IntoIterator<Item = &'a OsStr>) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The worker, a workspace of its own: in the folder of `./test`, or in that of the environment.
+/// The worker: in the folder of `cargo build`, or in that of the environment.
 fn built() -> PathBuf {
-    let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/worker/debug/estimand-worker");
+    let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/estimand-worker");
     let path = std::env::var_os("ESTIMAND_WORKER").map_or(usual, PathBuf::from);
     assert!(
         path.exists(),
-        "{} is not there: `cargo build --manifest-path scheduler-demo/worker/Cargo.toml --target-dir target/worker`, \
-         or say where it is in ESTIMAND_WORKER",
+        "{} is not there: `cargo build -p estimand-worker`, or say where it is in ESTIMAND_WORKER",
         path.display()
     );
     path

@@ -5,6 +5,8 @@ use super::*;
 /// Ignores SIGTERM, and so does everything it starts.
 const STUBBORN: &str = "trap '' TERM; (while :; do sleep 1000; done) & (sh -c 'sleep 1000; :' $0) & \
                         echo started; while :; do sleep 1000; done";
+/// Three shells, and what each sleeps in. A shell that cannot fork when it is stopped ends by itself.
+const STUBBORN_PROCESSES: usize = 6;
 
 /// A daemon by the book: two forks and a session of its own, and its environment thrown away.
 const DAEMON: &str = "
@@ -101,7 +103,7 @@ async fn a_run_is_stopped_on_demand_and_by_being_dropped() {
             capture(&world.launcher, world.shell(STUBBORN, &cell), &bounds, stopped).await.unwrap()
         };
         let stopping = async {
-            until("it runs", || marked(&world.mark).len() >= 3).await;
+            until("all of it runs", || marked(&world.mark).len() >= STUBBORN_PROCESSES).await;
             stop.send(()).unwrap();
         };
         let (captured, ()) = tokio::join!(ended, stopping);
@@ -117,7 +119,7 @@ async fn a_run_is_stopped_on_demand_and_by_being_dropped() {
         let dropped = capture(&world.launcher, spec, &bounds, std::future::pending());
         tokio::select! {
             _ = dropped => panic!("it does not end by itself"),
-            () = until("it runs", || marked(&world.mark).len() >= 3) => {}
+            () = until("all of it runs", || marked(&world.mark).len() >= STUBBORN_PROCESSES) => {}
         }
         until("it is gone", || marked(&world.mark).is_empty()).await;
         // A run that is under way when its cell is closed is gone before that returns.

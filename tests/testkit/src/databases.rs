@@ -1,7 +1,8 @@
 //! Throw-away database servers: real PostgreSQL and MariaDB, on loopback, in a temporary folder.
 //!
 //! Each test process has at most one shared server of a kind, started when first asked for; a test that
-//! kills its server starts its own. Tests are kept apart by databases: [`Server::fresh_url`] makes one.
+//! kills its server starts its own. A shared server keeps its data in memory where there is room, so that a disk that
+//! other tests keep busy delays none of its commits; a server of one test keeps them on the disk. Tests are kept apart by databases: [`Server::fresh_url`] makes one.
 //! A server that is not installed, or doesn't come up, fails the test; it is never skipped.
 //! All servers and all they wrote are gone soon after the test process is, even if that was killed.
 
@@ -9,7 +10,9 @@ mod engine;
 mod family;
 pub(crate) mod janitor;
 
+use std::env;
 use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -31,6 +34,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 /// Somebody else may take the port that was just found free.
 const MAX_PORTS_TRIED: usize = 3;
 const LOG_TAIL_BYTES: usize = 4_096;
+/// PostgreSQL keeps up to 1 GiB of its log.
+const MEMORY_ROOM: u64 = 4 << 30;
 
 /// The ids of a user of this machine and of its group.
 pub(crate) fn account_named(name: &'static str) -> Option<(u32, u32)> {
@@ -40,13 +45,21 @@ pub(crate) fn account_named(name: &'static str) -> Option<(u32, u32)> {
 /// The PostgreSQL server that all tests of this process share. Don't kill it: see [`Server::start_own`].
 pub fn postgres() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start_own(Kind::Postgres))
+    SHARED.get_or_init(|| Server::start_within(&memory(), Kind::Postgres))
 }
 
 /// The MariaDB server that all tests of this process share. Don't kill it: see [`Server::start_own`].
 pub fn mariadb() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start_own(Kind::Mariadb))
+    SHARED.get_or_init(|| Server::start_within(&memory(), Kind::Mariadb))
+}
+
+/// A folder in memory that has room for the data of a server; the temporary one where there is none.
+fn memory() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let has_room =
+        rustix::fs::statvfs(&memory).is_ok_and(|facts| facts.f_bavail * facts.f_frsize > MEMORY_ROOM);
+    if has_room { memory } else { env::temp_dir() }
 }
 
 /// An SQLite database in a folder of its own, by its URL.
@@ -71,12 +84,16 @@ struct State {
 impl Server {
     /// A server for one test, which may kill it. Dropping it kills it and removes its data.
     pub fn start_own(kind: Kind) -> Self {
+        Self::start_within(&env::temp_dir(), kind)
+    }
+
+    fn start_within(folder: &Path, kind: Kind) -> Self {
         let engine = Engine::locate(kind);
         let prefix = match kind {
             Kind::Postgres => "estimand-pg-",
             Kind::Mariadb => "estimand-my-",
         };
-        let state = State { running: None, home: Home::create(prefix, engine.owner()) };
+        let state = State { running: None, home: Home::create_within(folder, prefix, engine.owner()) };
         state.initialise(&engine);
         let server = Self { engine, port: 0.into(), databases: 0.into(), state: Mutex::new(state) };
         server.start_somewhere();

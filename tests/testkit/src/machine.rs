@@ -30,8 +30,10 @@ impl Machine {
         }
         let layers = format!("lowerdir=/,upperdir={},workdir={}", upper.display(), work.display());
         mount(&["-t", "overlay", "-o", &layers, "overlay"], &root);
-        // Its own, and not that of this machine.
-        let _ = std::fs::remove_file(root.join("etc/machine-id"));
+        // An id of its own. One that systemd makes at the first boot is followed by a sync of all disks, also those that
+        // other tests spoil.
+        let id = format!("{:032x}\n", fastrand::u128(1..));
+        std::fs::write(root.join("etc/machine-id"), id).expect("a file can be written");
         let mut command = spawner::bound_command("systemd-nspawn", None);
         command.args(["--quiet", "--register=no", "--keep-unit", "--private-network", "--console=pipe"]);
         command.arg("--directory").arg(&root).args(["--boot", TARGET]);

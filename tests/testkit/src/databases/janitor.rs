@@ -5,12 +5,12 @@
 //! reason, it waits for the server's end, removes what the kernel keeps for it, and removes the folder.
 //! It kills nothing: that is the parent-death signal's part, which cannot hit a stranger's process.
 
+use std::{env, fs};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::{env, fs};
 
 /// Each line of its input is the process id of the server, or empty while none runs. The seventh line
 /// of PostgreSQL's `postmaster.pid` names its System V segment, which outlives a killed server.
@@ -41,10 +41,14 @@ pub(crate) struct Home {
 impl Home {
     /// A new folder in the temporary directory, owned by `owner` (user, group) where one is given.
     pub(crate) fn create(prefix: &str, owner: Option<(u32, u32)>) -> Self {
-        let within = env::temp_dir();
+        Self::create_within(&env::temp_dir(), prefix, owner)
+    }
+
+    /// The same in another folder.
+    pub(super) fn create_within(within: &Path, prefix: &str, owner: Option<(u32, u32)>) -> Self {
         let path = tempfile::Builder::new()
             .prefix(prefix)
-            .tempdir_in(&within)
+            .tempdir_in(within)
             .unwrap_or_else(|error| panic!("a folder for a server in {}: {error}", within.display()))
             .keep();
         let mut helper = Command::new("/bin/sh")
@@ -59,7 +63,7 @@ impl Home {
         let line = helper.stdin.take();
         let home = Self { path, helper, line };
         if let Some((user, group)) = owner {
-            check_passable(&within);
+            check_passable(within);
             chown(&home.path, Some(user), Some(group))
                 .unwrap_or_else(|error| panic!("chown {} to {user}: {error}", home.path.display()));
         }

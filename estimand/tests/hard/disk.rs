@@ -198,9 +198,11 @@ fn removals_work_on_a_full_disk() {
     http.send_json("POST", "/api/registry", &registration("new")).expect_status(201);
 }
 
-/// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then.
-fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand) -> Refusing<'d> {
+/// Has the disk refuse data until it has failed a commit, whose outcome nobody knows then. The disk takes some data before
+/// each refusal: where it takes none for long, the kernel waits for a page for ever.
+fn break_a_commit<'d>(disk: &'d Disk, up: &Estimand, load: &Load) -> Refusing<'d> {
     wait::until_ok(PATIENCE * 2, "a commit to break off", || {
+        load.wait_for_progress(50);
         let refusing = disk.refuse_data(up.data_dir());
         // Blocks before the first refused one are written; then others are refused.
         wait::poll(REFUSED_AT_ONCE, || has_broken_commits(up).then_some(()).ok_or(()))
@@ -235,8 +237,8 @@ fn a_disk_that_fails_under_the_store_loses_nothing() {
     let load = Load::new(up.base_url());
     load.run_during(false, || {
         for round in 0..long_or(20, 2) {
-            load.wait_for_progress(200);
-            let _refusing = break_a_commit(&disk, &up);
+            load.wait_for_progress(150);
+            let _refusing = break_a_commit(&disk, &up, &load);
             disk.fail();
             if round == 0 {
                 expect_refused(&up.http().send_json("POST", "/api/registry", &registration("new")));
@@ -258,8 +260,8 @@ fn a_disk_that_stumbles_loses_nothing_to_a_power_cut() {
     let load = Load::new(up.base_url());
     load.run_during(false, || {
         for round in 0..long_or(20, 2) {
-            load.wait_for_progress(200);
-            let refusing = break_a_commit(&disk, &up);
+            load.wait_for_progress(150);
+            let refusing = break_a_commit(&disk, &up, &load);
             let goes_on = round % 2 == 1;
             if !goes_on {
                 up.kill9();

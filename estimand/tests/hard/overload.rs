@@ -35,7 +35,7 @@ const MOST_GROWTH: u64 = (256 + 64) << 20;
 const CONNECTION_BYTES: u64 = 64 << 10;
 
 /// A load that gets little of the processor goes on for so many times as long until something was refused.
-const PATIENCE: u32 = 10;
+const PATIENCE: u32 = 30;
 /// A service waits some five seconds for a request; a load that has no processor for as long is cut off.
 const SENT_WITHIN: Duration = Duration::from_secs(4);
 

@@ -204,7 +204,8 @@ fn it_runs_when_rabbitmq_is_restarted_at_its_time() {
     let plane = plane(&mq.url());
     for (round, after) in [-0.5, 0.0, 1.0].into_iter().enumerate() {
         let name = format!("round{round}");
-        let made = reserve(&plane, &asked(&name, "5s", 120, &json!({})));
+        // Longer than RabbitMQ takes to start on a busy machine.
+        let made = reserve(&plane, &asked(&name, "5s", 600, &json!({})));
         pass_until(&made, after);
         mq.kill9();
         mq.start_again();
@@ -220,7 +221,7 @@ fn it_runs_when_rabbitmq_is_restarted_at_its_time() {
             assert!(celery["waitedFor"].as_str().unwrap().contains("RabbitMQ"), "{told}");
             assert!(celery["lateMilliseconds"].as_u64().unwrap() > 500, "{told}");
             let hard = note["timelimit"][0].as_f64().unwrap();
-            assert!(hard < 119.5, "the time that was lost is not made up for: {note}");
+            assert!(hard < 599.5, "the time that was lost is not made up for: {note}");
         }
     }
     wait::pass(Duration::from_secs(2));

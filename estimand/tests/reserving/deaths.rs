@@ -14,8 +14,8 @@ use crate::plane::Plane;
 
 const ROUNDS: u64 = 4;
 
-/// Reserves again and again until it is told to end; the answers that said so.
-fn reserve_on(http: &Http, client: u32, end: &AtomicBool) -> Vec<Value> {
+/// Reserves again and again until it is told to end, and tells when the first reservation is made; the answers that said so.
+fn reserve_on(http: &Http, client: u32, first: &AtomicBool, end: &AtomicBool) -> Vec<Value> {
     let mut made = Vec::new();
     let mut number = 0;
     while !end.load(Ordering::Relaxed) {
@@ -28,6 +28,7 @@ fn reserve_on(http: &Http, client: u32, end: &AtomicBool) -> Vec<Value> {
             && matches!(answer.status, 200 | 201)
         {
             made.push(answer.json());
+            first.store(true, Ordering::Relaxed);
         }
     }
     made
@@ -62,17 +63,21 @@ fn all_services_are_killed_while_clients_reserve() {
     plane.grant("ada", "1000000");
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        let (end, http) = (AtomicBool::new(false), &plane.http);
+        let first = AtomicBool::new(false);
+        let end = AtomicBool::new(false);
+        let http = &plane.http;
         let pid = plane.services.pid();
         acknowledged.extend(thread::scope(|scope| {
             let clients: Vec<_> = (0..8)
                 .map(|client| {
+                    let first = &first;
                     let end = &end;
-                    scope.spawn(move || reserve_on(http, client + 100 * round as u32, end))
+                    scope.spawn(move || reserve_on(http, client + 100 * round as u32, first, end))
                 })
                 .collect();
+            wait::until(PATIENCE, "a reservation to be made", || first.load(Ordering::Relaxed).then_some(()));
             // At another moment of an order each time.
-            wait::pass(Duration::from_millis(300 + 37 * round));
+            wait::pass(Duration::from_millis(37 * round));
             let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             end.store(true, Ordering::Relaxed);

@@ -306,7 +306,7 @@ fn a_promise_ends_its_tasks_inside_its_window() {
     };
     resize(from + 2_000);
     assert!(told_until(from + 2_000, 10_000) > 1_001_000);
-    let soon = now() + 4;
+    let soon = now() + 8;
     resize(soon);
     told_until(soon, (soon - from) * 100);
     world.wait_told("n1", &[(&runs, 1, true)]);

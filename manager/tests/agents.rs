@@ -71,7 +71,7 @@ fn a_waiting_agent_hears_of_a_change_at_once() {
         assert_eq!(names, ["a", "b"]);
         assert!(newer > revision);
         // Milliseconds; a machine that also compiles gets more, and the period is five seconds.
-        assert!(at - told < Duration::from_secs(2), "{:?}", at - told);
+        assert!(at - told < Duration::from_secs(4), "{:?}", at - told);
     });
     manager.stop();
 }

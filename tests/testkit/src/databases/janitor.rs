@@ -5,12 +5,12 @@
 //! reason, it waits for the server's end, removes what the kernel keeps for it, and removes the folder.
 //! It kills nothing: that is the parent-death signal's part, which cannot hit a stranger's process.
 
-use std::{env, fs};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::{env, fs};
 
 /// Each line of its input is the process id of the server, or empty while none runs. The seventh line
 /// of PostgreSQL's `postmaster.pid` names its System V segment, which outlives a killed server.

@@ -26,8 +26,8 @@ use estimand_api::names::DataName;
 use estimand_api::problem::Problem;
 use estimand_runtime::metrics::Pieces;
 use estimand_runtime::{Clock, PartReady, Readiness, Stop, Tasks, Trouble};
-use estimand_store::{Error, Halt, HistoryQuery, PastRows, StoreUrl, SwapRow, Worker};
-use estimand_web::{Role, Routes, ServedPart};
+use estimand_store::{Connection, Error, Halt, HistoryQuery, PastRows, Reads, StoreUrl, SwapRow};
+use estimand_web::{Role, Routes, ServedPart, User};
 
 pub use crate::core::backlog::FOLD_AGE;
 
@@ -63,7 +63,7 @@ struct Inner {
     submit: Submit,
     figures: Arc<Figures>,
     journal: Arc<Journal>,
-    past: Worker,
+    past: Reads,
     clock: Arc<dyn Clock>,
     stop: Stop,
     speakers: speakers::Speakers,
@@ -141,7 +141,7 @@ impl DataService {
             submit,
             figures: figures.clone(),
             journal: journal.clone(),
-            past: Worker::start(store.clone(), "history"),
+            past: Reads::start(store.clone(), "history"),
             clock: clock.clone(),
             stop,
             speakers: speakers::Speakers::default(),
@@ -227,14 +227,19 @@ impl DataService {
         self.0.submit.run(operation, bytes).await.map_err(problems::of_submit)
     }
 
-    async fn past(&self, query: HistoryQuery) -> Result<PastRows, Problem> {
-        let rows = self.0.past.run(move |connection| connection.read_history(&query)).await;
+    /// The past values that a user asks for; none: an operator, or a service.
+    async fn past(&self, user: Option<User>, query: HistoryQuery) -> Result<PastRows, Problem> {
+        let user = user.as_ref().map(User::name);
+        let rows = self.0.past.run(user, move |connection| connection.read_history(&query)).await;
         rows.map_err(|cause| no_past(&cause))
     }
 
-    async fn swaps(&self, name: &DataName, limit: i64) -> Result<Vec<SwapRow>, Problem> {
+    /// The past of a binding that a user asks for.
+    async fn swaps(&self, user: Option<User>, name: &DataName, limit: i64) -> Result<Vec<SwapRow>, Problem> {
+        let user = user.as_ref().map(User::name);
         let name = name.clone();
-        let rows = self.0.past.run(move |connection| connection.binding_history(name.as_str(), limit)).await;
+        let read = move |connection: &mut Connection| connection.binding_history(name.as_str(), limit);
+        let rows = self.0.past.run(user, read).await;
         rows.map_err(|cause| no_past(&cause))
     }
 }

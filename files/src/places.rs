@@ -3,10 +3,10 @@
 //! A place is held while something is done at the disk, and not while bytes are waited for. One owner has a part of them and
 //! waits for themselves beyond it; the tasks of nodes have places of their own, so that no user keeps a task from ending.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use estimand_api::problem::Problem;
+use estimand_runtime::turns::{Turn, Turns};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::owner::Owner;
@@ -20,45 +20,29 @@ pub struct Places {
 /// Given back when it is dropped.
 #[derive(Debug)]
 pub struct Place {
-    _own: OwnedSemaphorePermit,
+    _own: Turn,
     _of_all: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
 struct Room {
     all: Arc<Semaphore>,
-    of_one: usize,
-    owners: Mutex<HashMap<Owner, Weak<Semaphore>>>,
+    owners: Turns<Owner>,
 }
 
 impl Places {
     /// So many for users, and as many for tasks, of which one owner has a part.
     pub fn new(all: usize, of_one: usize) -> Self {
-        let room = || Room { all: Arc::new(Semaphore::new(all)), of_one, owners: Mutex::default() };
+        let room = || Room { all: Arc::new(Semaphore::new(all)), owners: Turns::new(of_one) };
         Places { of_users: room(), of_tasks: room() }
     }
 
     /// Waits for a place.
     pub async fn take(&self, owner: &Owner) -> Result<Place, Problem> {
         let room = if owner.is_tasks() { &self.of_tasks } else { &self.of_users };
-        let closed = |_| Problem::internal();
-        let own = room.of_owner(owner).acquire_owned().await.map_err(closed)?;
-        let of_all = Arc::clone(&room.all).acquire_owned().await.map_err(closed)?;
+        let own = room.owners.take(Some(owner)).await;
+        let of_all = Arc::clone(&room.all).acquire_owned().await.map_err(|_| Problem::internal())?;
         Ok(Place { _own: own, _of_all: of_all })
-    }
-}
-
-impl Room {
-    /// The places of one owner, for as long as they have or want any.
-    fn of_owner(&self, owner: &Owner) -> Arc<Semaphore> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = owners.get(owner).and_then(Weak::upgrade) {
-            return own;
-        }
-        owners.retain(|_, own| own.strong_count() > 0);
-        let own = Arc::new(Semaphore::new(self.of_one));
-        owners.insert(owner.clone(), Arc::downgrade(&own));
-        own
     }
 }
 
@@ -84,6 +68,5 @@ mod tests {
         third.await.unwrap();
         drop((his, of_task.unwrap().unwrap()));
         places.take(&bob).await.unwrap();
-        assert_eq!(places.of_users.owners.lock().unwrap().len(), 1, "those that nobody holds go");
     }
 }

@@ -25,7 +25,6 @@ mod metrics;
 mod open_lines;
 mod pressures;
 mod publishing;
-mod read_turns;
 mod requests;
 mod scope;
 mod shared;
@@ -48,7 +47,7 @@ use estimand_broker::amqp::AmqpUrl;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Stop, Tasks};
 use estimand_service::{OnFatal, Request, Writer};
-use estimand_store::{Connection, Error, StoreUrl, TaskLogRange, Worker};
+use estimand_store::{Connection, Error, Reads, StoreUrl, TaskLogRange};
 use estimand_web::{Role, Routes, ServedPart, ShareReport, Users};
 use tokio::sync::watch;
 
@@ -58,7 +57,6 @@ use http::{
     capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
     watch as watching, web,
 };
-use read_turns::ReadTurns;
 use shared::Shared;
 use storage::{Storage, rows};
 use task::Task;
@@ -93,8 +91,7 @@ struct Inner {
     shared: Arc<Shared>,
     writer: Writer<TasksState>,
     /// Reads logs and transitions, so that reading much makes no change wait.
-    reads: Arc<Worker>,
-    read_turns: ReadTurns,
+    reads: Arc<Reads>,
     stop: Stop,
     published_images_only: bool,
     /// The tunnels that agents are to make.
@@ -110,13 +107,12 @@ impl TaskService {
         let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
         let state = TasksState::new(Arc::clone(&shared), users, Storage::new(store.clone()));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_fatal);
-        let reads = Arc::new(Worker::start(store, "tasks-reads"));
+        let reads = Arc::new(Reads::start(store, "tasks-reads"));
         background::start(&shared, &writer, &reads, tasks);
         let service = TaskService(Arc::new(Inner {
             shared,
             writer,
             reads,
-            read_turns: ReadTurns::default(),
             stop,
             published_images_only,
             tunnel_orders,
@@ -167,12 +163,7 @@ impl TaskService {
         user: Option<&str>,
         read: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = self.0.read_turns.take(user).await;
-        let done = self.0.reads.run(move |connection| {
-            let _turn = turn;
-            read(connection)
-        });
-        done.await.map_err(|error| unread(&error))
+        self.0.reads.run(user, read).await.map_err(|error| unread(&error))
     }
 
     /// Everything that happened to a task.

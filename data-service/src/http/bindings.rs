@@ -17,7 +17,7 @@ use estimand_api::problem::Problem;
 use estimand_api::schema::{of, optional};
 use estimand_api::value::{Binding, BindingTarget, Swap, SwapAction};
 use estimand_store::{SwapRow, actor};
-use estimand_web::{Body, Failure, Principal, Query, path_name};
+use estimand_web::{Body, Failure, Principal, Query, User, path_name};
 
 use crate::DataService;
 use crate::core::binding_change::Rebound;
@@ -101,7 +101,7 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
     let name = path_name(&req)?;
     let limit = query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64;
     let snapshot = service.snapshot()?;
-    let rows = service.swaps(&name, limit).await?;
+    let rows = service.swaps(User::of(&req), &name, limit).await?;
     // A binding that an older program made has no history.
     if rows.is_empty() && !snapshot.bindings().contains_key(&name) {
         return Err(Problem::not_found(format!("`{name}` never was bound")).into());

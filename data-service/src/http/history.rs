@@ -11,7 +11,7 @@ use estimand_api::pointer::Pointer;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::value::PastValue;
 use estimand_store::{HistoryQuery, HistoryRow, MAX_HISTORY_BYTES, PastRows};
-use estimand_web::{Failure, Query};
+use estimand_web::{Failure, Query, User};
 
 use crate::DataService;
 use crate::core::rendering::push_number;
@@ -58,7 +58,7 @@ pub async fn history(req: HttpRequest, service: ThinData<DataService>) -> Result
         until: query.get("until").map(|text| moment("until", text, now)).transpose()?,
         limit: query.get("limit").map(limit).transpose()?.unwrap_or(DEFAULT_LIMIT) as i64,
     };
-    let PastRows { rows, is_cut } = service.past(asked).await?;
+    let PastRows { rows, is_cut } = service.past(User::of(&req), asked).await?;
     if is_cut {
         let (fit, most) = (rows.len(), MAX_HISTORY_BYTES >> 20);
         return Err(Problem::too_large(format!(

@@ -1,6 +1,6 @@
 //! The common parts of long-running processes: supervised tasks, one driver of
 //! background loops, one back-off, one circuit breaker, one cancellation, a clock that tests can turn,
-//! signals, readiness, failures in a row, files that are replaced as a whole or held by one process, the sockets of this machine,
+//! signals, readiness, failures in a row, turns of owners, files that are replaced as a whole or held by one process, the sockets of this machine,
 //! certificates in files and the system's authorities, and figures in Prometheus' text form.
 //!
 //! Knows no other crate of Estimand.
@@ -24,6 +24,7 @@ pub mod tasks;
 pub mod tcp_sockets;
 mod trouble;
 pub mod tunnel;
+pub mod turns;
 
 pub use back_off::BackOff;
 pub use background::{Driver, Loop, Next, Work};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use estimand_runtime::{Next, Work};
 use estimand_service::{SubmitError, Writer};
-use estimand_store::{Connection, Error, Worker};
+use estimand_store::{Connection, Error, Reads};
 use tokio::time::Instant;
 
 use crate::change::Rejection;
@@ -18,7 +18,7 @@ use crate::writer::TasksState;
 
 pub struct LogRemover {
     shared: Arc<Shared>,
-    reads: Arc<Worker>,
+    reads: Arc<Reads>,
     writer: Writer<TasksState>,
 }
 
@@ -31,7 +31,7 @@ pub enum RemoveError {
 }
 
 impl LogRemover {
-    pub fn new(shared: Arc<Shared>, reads: Arc<Worker>, writer: Writer<TasksState>) -> Self {
+    pub fn new(shared: Arc<Shared>, reads: Arc<Reads>, writer: Writer<TasksState>) -> Self {
         LogRemover { shared, reads, writer }
     }
 }
@@ -43,7 +43,7 @@ impl Work for LogRemover {
         if !self.shared.table.is_loaded() {
             return Ok(Next::Period);
         }
-        let has_more = match self.reads.run(Connection::task_log_to_remove).await? {
+        let has_more = match self.reads.run(None, Connection::task_log_to_remove).await? {
             Some(task) => {
                 let piece = ShortenLog { task: TaskNumber(rows::known(task)) };
                 self.writer.submit(piece).await?;

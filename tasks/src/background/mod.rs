@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use estimand_runtime::{Loop, Tasks};
 use estimand_service::Writer;
-use estimand_store::Worker;
+use estimand_store::Reads;
 
 use crate::shared::Shared;
 use crate::writer::TasksState;
@@ -30,7 +30,7 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 const READ_EVERY: Duration = Duration::from_secs(1);
 const REMOVE_EVERY: Duration = Duration::from_secs(60);
 
-pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Worker>, tasks: &Tasks) {
+pub fn start(shared: &Arc<Shared>, writer: &Writer<TasksState>, reads: &Arc<Reads>, tasks: &Tasks) {
     let work = |name, activity, every| Loop { name, activity, every, pauses: PAUSES };
     let to = writer.clone();
     let planner = move |all| PlannerLoop::new(all, to.clone());

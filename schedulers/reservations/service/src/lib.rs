@@ -48,7 +48,7 @@ use estimand_reservations::credits;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_service::{OnFatal, Request, Writer};
-use estimand_store::{CreditEntryRow, StoreUrl, Worker};
+use estimand_store::{CreditEntryRow, Reads, StoreUrl};
 use estimand_web::{Role, Routes, Scope, ServedPart, ShareReport};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -94,7 +94,7 @@ struct Inner {
     writer: Writer<ReservationsState>,
     desk: DeskDoor,
     /// Reads the journal and bids, so that reading much makes no change wait.
-    reads: Arc<Worker>,
+    reads: Arc<Reads>,
 }
 
 impl ReservationService {
@@ -105,7 +105,7 @@ impl ReservationService {
         let state = ReservationsState::new(Arc::clone(&shared), Storage::new(store.clone()));
         let ready = readiness.part("reservations");
         let writer = Writer::start(tasks, "reservations", state, ready, on_fatal);
-        let reads = Arc::new(Worker::start(store, "reservations-reads"));
+        let reads = Arc::new(Reads::start(store, "reservations-reads"));
         background::start(&shared, &writer, &reads, tasks);
         let (door, queue) = desk::queue();
         let desk = Arc::new(Desk::new(Arc::clone(&shared), writer.clone()));
@@ -281,8 +281,11 @@ impl ReservationService {
         before: i64,
         limit: i64,
     ) -> Result<Vec<CreditEntryRow>, Problem> {
-        let read =
-            self.0.reads.run(move |connection| connection.credit_entries(user.as_deref(), before, limit));
+        let of = user.clone();
+        let read = self
+            .0
+            .reads
+            .run(user.as_deref(), move |connection| connection.credit_entries(of.as_deref(), before, limit));
         read.await.map_err(|error| {
             tracing::warn!(%error, "the journal of credits cannot be read");
             Problem::unavailable("the database does not answer", 1)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use estimand_client::{Client, PeerError, within};
 use estimand_runtime::{Loop, Tasks};
 use estimand_service::Writer;
-use estimand_store::Worker;
+use estimand_store::Reads;
 
 use crate::requests::LookedUp;
 use crate::reservation::Reservation;
@@ -47,7 +47,7 @@ async fn look_up(
 }
 
 /// `bids` reads the bids that the predictor is trained on.
-pub fn start(shared: &Arc<Shared>, writer: &Writer<ReservationsState>, bids: &Arc<Worker>, tasks: &Tasks) {
+pub fn start(shared: &Arc<Shared>, writer: &Writer<ReservationsState>, bids: &Arc<Reads>, tasks: &Tasks) {
     let work = |name, activity, every| Loop { name, activity, every, pauses: PAUSES };
     let to = writer.clone();
     let follower = move |all| Follower::new(all, to.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use estimand_reservations::predict::Method;
 use estimand_runtime::{Next, Stop, Work};
 use estimand_service::{SubmitError, Writer};
-use estimand_store::Worker;
+use estimand_store::Reads;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ const REST_TIMES: u32 = 9;
 pub struct Trainer {
     pub shared: Arc<Shared>,
     pub writer: Writer<ReservationsState>,
-    pub bids: Arc<Worker>,
+    pub bids: Arc<Reads>,
     pub stop: Stop,
     /// The training before.
     pub last: Option<Attempt>,
@@ -113,7 +113,7 @@ impl Trainer {
         let now = self.shared.clock.now_micros();
         let since = now.saturating_sub(column(choice.period.saturating_mul(1_000_000)));
         let limit = column(KEPT_BIDS);
-        let bids = self.bids.run(move |connection| connection.bids(since, limit)).await?;
+        let bids = self.bids.run(None, move |connection| connection.bids(since, limit)).await?;
         let (begun, stop) = (Instant::now(), self.stop.clone());
         let (settings, sold) = (self.shared.settings.clone(), Arc::clone(&goods));
         let training = spawn_blocking(move || {

@@ -93,6 +93,8 @@ struct Inner {
     /// Reads logs and transitions, so that reading much makes no change wait.
     reads: Arc<Reads>,
     stop: Stop,
+    /// The users, with their limits.
+    users: Users,
     published_images_only: bool,
     /// The tunnels that agents are to make.
     tunnel_orders: Arc<OrderBook>,
@@ -105,7 +107,7 @@ impl TaskService {
             options;
         let tunnel_orders = OrderBook::new(clock.now_micros());
         let shared = Arc::new(Shared::new(clock, lease, publish.is_some(), readiness));
-        let state = TasksState::new(Arc::clone(&shared), users, Storage::new(store.clone()));
+        let state = TasksState::new(Arc::clone(&shared), users.clone(), Storage::new(store.clone()));
         let writer = Writer::start(tasks, "tasks", state, readiness.part("tasks"), on_fatal);
         let reads = Arc::new(Reads::start(store, "tasks-reads"));
         background::start(&shared, &writer, &reads, tasks);
@@ -114,6 +116,7 @@ impl TaskService {
             writer,
             reads,
             stop,
+            users,
             published_images_only,
             tunnel_orders,
         }));
@@ -131,6 +134,10 @@ impl TaskService {
 
     fn shared(&self) -> &Shared {
         &self.0.shared
+    }
+
+    fn users(&self) -> &Users {
+        &self.0.users
     }
 
     fn published_only(&self) -> bool {
@@ -203,6 +210,7 @@ impl TaskService {
 #[openapi(components(schemas(
     estimand_api::duration::SpanText,
     estimand_api::instant::Moment,
+    estimand_api::names::UserName,
     estimand_api::selector::Selector,
     estimand_api::task_log::LogStream
 )))]

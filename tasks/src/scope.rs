@@ -6,24 +6,38 @@ use estimand_api::access::forbidden_field;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
 use estimand_api::task_document::TaskDocument;
-use estimand_web::Principal;
+use estimand_web::{Principal, Users};
 
 use crate::table::{Named, TaskTable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope(estimand_web::Scope);
+pub struct Scope {
+    own: estimand_web::Scope,
+    /// The caller is no user, and asks for this one.
+    is_on_behalf: bool,
+}
+
+/// The query parameter that names the user for whom somebody else submits.
+pub const BEHALF: &str = "behalf";
 
 impl Deref for Scope {
     type Target = estimand_web::Scope;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.own
     }
 }
 
 impl Scope {
     pub fn of(caller: &Principal) -> Self {
-        Scope(estimand_web::Scope::of(caller))
+        Scope { own: estimand_web::Scope::of(caller), is_on_behalf: false }
+    }
+
+    /// The scope of the caller, or of the user on whose behalf an operator or a scheduler asks.
+    pub fn on_behalf(caller: &Principal, users: &Users, behalf: Option<&str>) -> Result<Self, Problem> {
+        let Some(user) = behalf else { return Ok(Scope::of(caller)) };
+        let own = estimand_web::Scope::on_behalf(caller, users, BEHALF, user)?;
+        Ok(Scope { own, is_on_behalf: true })
     }
 
     pub fn has(&self, document: &TaskDocument) -> bool {
@@ -36,14 +50,31 @@ impl Scope {
     }
 
     /// Makes the document of a new task the user's own, and says so if it is another's. A user has no promises of their own;
-    /// who makes one for them submits its task, too.
+    /// who makes one for them submits its task, too, also on their behalf.
     pub fn claim(&self, document: &mut TaskDocument) -> Result<(), Problem> {
+        if self.is_on_behalf {
+            return self.claim_on_behalf(document);
+        }
         if self.user().is_some() && document.promise.is_some() {
             let error = FieldError::new("promise", "is for operators to give");
             return Err(forbidden_field(error.expected("nothing: a reservation submits its task by itself")));
         }
-        self.0.check_places("resources", document.resources.contains_key(PLACES))?;
-        self.0.claim("user", &mut document.user)
+        self.own.check_places("resources", document.resources.contains_key(PLACES))?;
+        self.own.claim("user", &mut document.user)
+    }
+
+    fn claim_on_behalf(&self, document: &mut TaskDocument) -> Result<(), Problem> {
+        let user = self.user().map(str::to_owned);
+        if let Some(given) = &document.user
+            && document.user != user
+        {
+            let error =
+                FieldError::new("user", format!("is not the user of `{BEHALF}`")).given(given.as_str());
+            let expected = format!("`{}`, or nothing", user.as_deref().unwrap_or_default());
+            return Err(Problem::invalid_field(error.expected(expected)));
+        }
+        document.user = user;
+        Ok(())
     }
 }
 
@@ -64,6 +95,22 @@ mod tests {
                 .map_err(|problem| problem.status)
         };
         assert_eq!((claimed(Some("alice")), claimed(None)), (Err(403), Ok(())));
+    }
+
+    #[test]
+    fn a_task_on_behalf_of_a_user_is_theirs_and_may_have_a_promise() {
+        let scope =
+            Scope::on_behalf(&Principal::named("operator"), &Users::default(), Some("alice")).unwrap();
+        let claimed = |user: Option<&str>| {
+            let promise = Some("p1".to_owned());
+            let mut document =
+                TaskDocument { promise, user: user.map(str::to_owned), ..TaskDocument::default() };
+            let claimed = scope.claim(&mut document).map_err(|problem| problem.status);
+            claimed.map(|()| document.user)
+        };
+        let hers = Ok(Some("alice".to_owned()));
+        assert_eq!((claimed(None), claimed(Some("alice"))), (hers.clone(), hers));
+        assert_eq!(claimed(Some("bob")), Err(400));
     }
 
     #[test]

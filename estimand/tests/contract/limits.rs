@@ -11,28 +11,28 @@ use crate::target::Target;
 on_every_target!(a_limit_counts_at_every_service, limits_are_operators_to_set);
 
 /// The tasks of one user, which wait for a node that is not there.
-struct Submitter<'t> {
+pub struct Submitter<'t> {
     target: &'t Target,
-    user: String,
-    http: Http,
+    pub user: String,
+    pub http: Http,
 }
 
 impl<'t> Submitter<'t> {
-    fn new(target: &'t Target) -> Self {
+    pub fn new(target: &'t Target) -> Self {
         let user = target.name("user").to_lowercase();
         let token = token_with(target, &json!({ "role": "user", "user": user }));
         let http = Http::new(&format!("http://{}", target.tasks.authority())).showing(Some(&token));
         Submitter { target, user, http }
     }
 
-    fn submit(&self, more: &Value) -> Response {
+    pub fn submit(&self, more: &Value) -> Response {
         let mut document = json!({ "command": ["/bin/true"], "nodes": "node=nowhere" });
         document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.http.send_json("POST", "/api/tasks", &document)
     }
 
     /// The user's own share, as the task service has it.
-    fn share(&self, kind: &str) -> Value {
+    pub fn share(&self, kind: &str) -> Value {
         let all = self.http.get("/api/shares").expect_status(200).json();
         assert_eq!(all.as_array().unwrap().len(), 1, "others are not seen: {all}");
         assert_eq!(all[0]["user"], self.user.as_str());
@@ -40,7 +40,7 @@ impl<'t> Submitter<'t> {
     }
 
     /// Sets a limit, and waits until the task service has it.
-    fn limit(&self, kind: &str, limit: u64) {
+    pub fn limit(&self, kind: &str, limit: u64) {
         let path = format!("/api/users/{}", self.user);
         let set = self.target.registry.send_json("PATCH", &path, &json!({ kind: limit })).expect_status(200);
         assert_eq!(set.json()["limits"][kind], limit);

@@ -17,6 +17,7 @@ mod bad_queries;
 mod bad_registrations;
 mod bad_writes;
 mod batches;
+mod behalf;
 mod bindings;
 mod changes;
 mod dashboard;

@@ -114,6 +114,75 @@ fn a_wrong_task_is_refused_before_money_moves() {
     plane.check_money();
 }
 
+/// The reservation service submits tasks as nobody, so a user's priority is compared with their highest when they reserve.
+#[test]
+fn a_users_task_has_at_most_their_highest_priority() {
+    let plane = Plane::start();
+    plane.processors();
+    plane.grant("ada", "100");
+    let token = plane.token(&json!({ "name": "ada", "role": "user" }));
+    let ada = plane.client(&token);
+    let one = |priority: i32| {
+        json!({ "resources": { "cpu": 0.1 }, "duration": 60, "from": "10m",
+            "task": { "command": "/bin/true", "priority": priority } })
+    };
+    let asked = |priority: i32| {
+        let mut asked = one(priority);
+        asked["value"] = json!(50);
+        asked
+    };
+    let list = |priority: i32| json!({ "allOrNone": [one(0), one(priority)], "value": 50 });
+    let dry = |mut asked: serde_json::Value| {
+        asked["dryRun"] = json!(true);
+        asked
+    };
+    let check = |problem: &serde_json::Value, place: &str| {
+        let error = &problem["errors"][0];
+        assert_eq!(error["field"], format!("{place}task.priority"), "{problem}");
+        let expected = error["expected"].as_str().unwrap();
+        assert!(
+            expected.contains("at most 0") && expected.contains("users set ada --priority 1"),
+            "{problem}"
+        );
+    };
+    for (path, body, place) in [
+        ("", asked(1), ""),
+        ("", dry(asked(1)), ""),
+        ("/lists", list(1), "allOrNone[1]."),
+        ("/lists", dry(list(1)), "allOrNone[1]."),
+    ] {
+        check(&ada.send_json("POST", &format!("/api/reservations{path}"), &body).expect_problem(400), place);
+    }
+    let mut connection = Connection::showing(&plane, &token);
+    for (line, place) in [
+        (json!({ "reserve": asked(1), "key": "k" }), ""),
+        (json!({ "quote": asked(1) }), ""),
+        (json!({ "reserveList": list(1), "key": "l" }), "allOrNone[1]."),
+    ] {
+        connection.say(&line);
+        let answer = connection.hear();
+        assert_eq!(answer["status"], 400, "{answer}");
+        check(&answer["body"], place);
+    }
+    let reservations = plane.http.get("/api/reservations").expect_status(200).json();
+    assert_eq!(reservations["reservations"], json!([]), "{reservations}");
+    let journal = plane.http.get("/api/credits/journal").expect_status(200).json();
+    assert_eq!(journal["entries"].as_array().unwrap().len(), 1, "only the grant: {journal}");
+
+    // Priorities that she may have are reserved, and an operator who reserves for her gives any.
+    ada.send_json("POST", "/api/reservations", &asked(0)).expect_status(201);
+    ada.send_json("POST", "/api/reservations", &asked(-5)).expect_status(201);
+    let mut for_her = asked(9);
+    for_her["user"] = json!("ada");
+    plane.reserve(&for_her).expect_status(201);
+    plane.http.send_json("PATCH", "/api/users/ada", &json!({ "priority": 1 })).expect_status(200);
+    wait::until_ok(PATIENCE, "the limit to travel", || {
+        let answer = ada.send_json("POST", "/api/reservations", &dry(asked(1)));
+        if answer.status == 200 { Ok(()) } else { Err(answer) }
+    });
+    plane.check_money();
+}
+
 #[test]
 fn people_reserve_by_the_command_line() {
     let plane = Plane::start();

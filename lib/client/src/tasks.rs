@@ -58,6 +58,26 @@ impl Client {
         document: &Map<String, Value>,
         key: &str,
     ) -> Result<(TaskRecord, Option<String>), Error> {
+        self.submit_to(&[], document, key).await
+    }
+
+    /// Submits a task on behalf of a user: it is theirs, takes from their shares, and has at most their highest priority. For operators
+    /// and schedulers.
+    pub async fn submit_task_on_behalf(
+        &self,
+        user: &str,
+        document: &Map<String, Value>,
+        key: &str,
+    ) -> Result<(TaskRecord, Option<String>), Error> {
+        self.submit_to(&[("behalf", user)], document, key).await
+    }
+
+    async fn submit_to(
+        &self,
+        query: &[(&str, &str)],
+        document: &Map<String, Value>,
+        key: &str,
+    ) -> Result<(TaskRecord, Option<String>), Error> {
         let wrong = |_| {
             let error = FieldError::new("Idempotency-Key", "is no key");
             Box::new(Problem::invalid_field(error.expected("visible ASCII characters")))
@@ -66,7 +86,7 @@ impl Client {
         let body = serde_json::to_vec(document).unwrap_or_default();
         let header = Some((HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), key));
         let payload = Payload { header, ..Payload::json(Bytes::from(body)) };
-        let url = self.url(&["api", "tasks"], &[]);
+        let url = self.url(&["api", "tasks"], query);
         let answer = self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await?;
         Ok((self.read(&answer)?, answer.hint))
     }

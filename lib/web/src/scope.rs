@@ -4,14 +4,14 @@
 //! which there are.
 
 use estimand_api::access::forbidden_field;
-use estimand_api::names::MAX_USER_NAME;
+use estimand_api::names::{MAX_USER_NAME, UserName};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
 use estimand_api::share::ShareKind;
 
-use crate::parameters::MAX_KEY_BYTES;
+use crate::parameters::{MAX_KEY_BYTES, parsed};
 use crate::role::Principal;
-use crate::shares::User;
+use crate::shares::{User, Users};
 
 /// Stands between a user and a key of theirs; no key has it.
 const BETWEEN: char = '\t';
@@ -24,6 +24,20 @@ pub struct Scope {
 impl Scope {
     pub fn of(caller: &Principal) -> Self {
         Scope { user: caller.as_user().cloned() }
+    }
+
+    /// The scope of the user on whose behalf a caller without a user asks, as the query parameter `field` has it.
+    pub fn on_behalf(caller: &Principal, users: &Users, field: &str, user: &str) -> Result<Self, Problem> {
+        if let Some(own) = caller.as_user() {
+            let message =
+                format!("is for operators and schedulers; this token is for the user `{}`", own.name());
+            let error = FieldError::new(field, message).given(user);
+            return Err(forbidden_field(error.expected("nothing: what a user asks for is theirs")));
+        }
+        let name: UserName = parsed(field, user)?;
+        // A user without a token and limits is not kept, or there would be no bound to them.
+        let user = users.find(name.as_str()).unwrap_or_else(|| User::from(name.as_str()));
+        Ok(Scope { user: Some(user) })
     }
 
     /// The one user; none: the things of all users, and those of none.
@@ -40,6 +54,21 @@ impl Scope {
     /// The user's limit of a kind; none if there is no user.
     pub fn limit(&self, kind: ShareKind, bound: u64) -> Option<u64> {
         self.user.as_ref().map(|user| user.limits().limit(kind, bound))
+    }
+
+    /// Refuses a priority above the user's highest. `field` is where it stands.
+    pub fn check_priority(&self, field: &str, priority: i32) -> Result<(), Problem> {
+        let Some(user) = &self.user else { return Ok(()) };
+        let highest = user.limits().limit(ShareKind::Priority, 0);
+        if i64::from(priority) <= i64::try_from(highest).unwrap_or(i64::MAX) {
+            return Ok(());
+        }
+        let name = user.name();
+        let expected = format!(
+            "at most {highest}; an operator gives more: `estimand users set {name} --priority {priority}`"
+        );
+        let error = FieldError::new(field, format!("is above the highest of `{name}`")).given(priority);
+        Err(Problem::invalid_field(error.expected(expected)))
     }
 
     /// True for what belongs to this user, or to none.
@@ -91,6 +120,11 @@ impl Scope {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::HashMap;
+
+    use estimand_api::share::Limits;
+    use serde_json::json;
+
     use super::*;
 
     fn of(user: Option<&str>) -> Scope {
@@ -123,6 +157,36 @@ mod tests {
         let checked = |own, asks| of(own).check_places("resources", asks).map_err(|problem| problem.status);
         assert_eq!(checked(Some("alice"), true), Err(400));
         assert_eq!((checked(Some("alice"), false), checked(None, true)), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn a_priority_is_at_most_its_users_highest() {
+        let checked = |own, priority| of(own).check_priority("task.priority", priority);
+        assert_eq!(
+            (checked(Some("alice"), 0), checked(Some("alice"), -5), checked(None, 9)),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        let problem = checked(Some("alice"), 1).unwrap_err();
+        assert_eq!((problem.status, &*problem.errors[0].field), (400, "task.priority"));
+    }
+
+    #[test]
+    fn whoever_has_no_user_asks_on_behalf_of_one() {
+        let users = Users::default();
+        let limits = Limits::from_stored(&json!({ "priority": 7 }).as_object().unwrap().clone());
+        users.set_limits(HashMap::from([("alice".to_owned(), limits)]));
+        let operator = Principal::named("operator");
+        let asked = |caller: &Principal, user: &str| Scope::on_behalf(caller, &users, "behalf", user);
+        let hers = asked(&operator, "alice").unwrap();
+        assert_eq!((hers.user(), hers.limit(ShareKind::Priority, 0)), (Some("alice"), Some(7)));
+        assert_eq!(asked(&operator, "carol").unwrap().limit(ShareKind::Priority, 0), Some(0));
+        assert!(users.find("carol").is_none(), "a name that is only asked for is not kept");
+        assert_eq!(asked(&operator, "../x").map_err(|problem| problem.status), Err(400));
+        let bob = operator.of_user(Some("bob".into()));
+        for user in ["alice", "bob", "../x"] {
+            let problem = asked(&bob, user).unwrap_err();
+            assert_eq!((problem.status, &*problem.errors[0].field), (403, "behalf"));
+        }
     }
 
     #[test]

@@ -6,16 +6,17 @@ use actix_web::http::header::{HeaderName, LOCATION};
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::headers::HINT_HEADER;
+use estimand_api::names::UserName;
 use estimand_api::problem::Problem;
 use estimand_api::task_document::{MAX_DOCUMENT_BYTES, TaskDocument};
 use estimand_api::task_record::TaskRecord;
 use estimand_web::parameters;
-use estimand_web::{Body, Failure, Principal, segment};
+use estimand_web::{Body, Failure, Principal, Query, segment};
 
 use super::views;
 use crate::TaskService;
 use crate::requests::{Cancel, Delete, Submission};
-use crate::scope::Scope;
+use crate::scope::{BEHALF, Scope};
 use crate::table::Named;
 
 /// Advice that goes with a success, for people; the command line shows it.
@@ -23,18 +24,21 @@ static HINT: HeaderName = HeaderName::from_static(HINT_HEADER);
 
 /// Submits a task, or with a `count` an array of tasks.
 ///
-/// It is the caller's; an operator may say whose it is.
+/// It is the caller's; an operator may say whose it is, or submit it on behalf of a user as if that one did.
 #[utoipa::path(
     post,
     path = "/api/tasks",
     tag = "tasks",
-    params(("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same document, it gives the task or array that it made before")),
+    params(
+        ("behalf" = Option<UserName>, Query, description = "The user for whom an operator or a scheduler submits: the task is theirs, takes from their shares, has at most their highest priority, comes after tasks of theirs, and its key is one of theirs"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key of the caller's own: sent again with the same document, it gives the task or array that it made before"),
+    ),
     request_body(content = TaskDocument, description = "The task's document"),
     responses(
         (status = 200, description = "It was submitted with this key before", body = TaskRecord),
         (status = 201, description = "Submitted, and stored; the header `Location` says where it is. `Estimand-Hint` says why no node can take it, if so", body = TaskRecord),
         (status = 400, description = "The document is not valid, every error is listed; or its priority is above its user's highest", body = Problem),
-        (status = 403, description = "The document has the name of another user", body = Problem),
+        (status = 403, description = "The document has the name of another user, or a user submits on behalf of one", body = Problem),
         (status = 409, description = "The id is taken, the key was given with another document, what it comes after is not there, its image is not published and only published ones run here, it has files and there is no file service, there are too many tasks, or (`share-full`) its user has too many, or too large ones", body = Problem),
         (status = 413, description = "The body is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
@@ -46,7 +50,8 @@ pub async fn submit(
     body: Body<MAX_DOCUMENT_BYTES>,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let scope = Scope::of(&caller);
+    let query = Query::parse(req.query_string(), &[BEHALF])?;
+    let scope = Scope::on_behalf(&caller, service.users(), query.get(BEHALF))?;
     let key = parameters::idempotency_key(&req, scope.longest_key())?.map(|key| scope.key(key));
     let arriving = service.shared().arriving.take(scope.user(), body.0.len())?;
     let mut document = body.parse(TaskDocument::parse).await?;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_api::problem::{FieldError, Problem};
 use estimand_api::resources::PLACES;
-use estimand_api::share::ShareKind;
 use estimand_api::task_document::{TaskDocument, array_member};
 use estimand_service::{Decision, Request};
 
@@ -54,7 +52,9 @@ impl Request<TasksState> for Submission {
             let state = promise.state.as_str();
             return Err(Rejection::PromiseOver { id: promise.id.clone(), state });
         }
-        check_priority(&this.scope, this.document.priority)?;
+        // A user's tasks go before others only as far as an operator lets them.
+        let priority = this.scope.check_priority("priority", this.document.priority);
+        priority.map_err(|problem| Rejection::Share(Box::new(problem)))?;
         let (scope, new) = (this.scope.clone(), NewTasks::of(&this.document));
         let room = room(table, &scope, &new, at)?;
         let edits = this.edits(table, at)?;
@@ -73,21 +73,6 @@ impl Request<TasksState> for Submission {
             },
         ))
     }
-}
-
-/// A user's tasks go before others only as far as an operator lets them.
-fn check_priority(scope: &Scope, priority: i32) -> Result<(), Rejection> {
-    let Some(highest) = scope.limit(ShareKind::Priority, 0) else { return Ok(()) };
-    if i64::from(priority) <= i64::try_from(highest).unwrap_or(i64::MAX) {
-        return Ok(());
-    }
-    let user = scope.user().unwrap_or_default();
-    let expected = format!(
-        "at most {highest}; an operator gives more: `estimand users set {user} --priority {priority}`"
-    );
-    let message = format!("is above the highest of `{user}`");
-    let error = FieldError::new("priority", message).given(priority).expected(expected);
-    Err(Rejection::Share(Box::new(Problem::invalid_field(error))))
 }
 
 /// The document of a task on a promise has the amounts of a unit, where it does not ask for less.

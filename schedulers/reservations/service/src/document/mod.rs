@@ -174,6 +174,8 @@ impl Document {
             let error = FieldError::new(format!("{prefix}task.after"), "is for operators to give");
             return Err(forbidden_field(error.expected("nothing: it runs in the time that is reserved")));
         }
+        // The service submits it as nobody, so nothing else would compare it with the user's highest.
+        scope.check_priority(&format!("{prefix}task.priority"), task.priority)?;
         scope.claim(&format!("{prefix}task.user"), &mut task.user.clone())
     }
 

@@ -2,6 +2,8 @@
 //! and `waitpid`, in turns, one and four at a time. Prints figures and judges nothing. On a busy machine the processor
 //! time of a run says more than the rates: that of the launcher, of the agent and of the run's own process.
 //!
+//! Each way of containment is tried without and with the usage of runs being measured.
+//!
 //! The bare loop runs a second time with a session for each process, which a run needs and has: where the kernel
 //! gives every session its own share of the processor, and others want it too, a new session waits for its turn.
 //!
@@ -34,9 +36,11 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    for cgroups in [CgroupMode::Best, CgroupMode::None] {
-        let launcher = runtime.block_on(Launcher::start(options(cgroups))).expect("a launcher");
-        println!("containment: {}, {} MB held", launcher.containment(), held.len() / 1_000_000);
+    let ways = [CgroupMode::Best, CgroupMode::None].into_iter();
+    for (cgroups, measures) in ways.flat_map(|cgroups| [(cgroups, false), (cgroups, true)]) {
+        let launcher = runtime.block_on(Launcher::start(options(cgroups, measures))).expect("a launcher");
+        let measured = if measures { "measured" } else { "not measured" };
+        println!("containment: {}, {measured}, {} MB held", launcher.containment(), held.len() / 1_000_000);
         for at_once in [1, 4] {
             let mut ratios = Vec::new();
             for _ in 0..rounds {
@@ -64,7 +68,7 @@ fn main() {
     drop(held);
 }
 
-fn options(cgroups: CgroupMode) -> LauncherOptions {
+fn options(cgroups: CgroupMode, measures: bool) -> LauncherOptions {
     let own = std::env::current_exe().expect("a path");
     let id = format!("spawn-rate-{}", std::process::id());
     LauncherOptions {
@@ -75,6 +79,7 @@ fn options(cgroups: CgroupMode) -> LauncherOptions {
         cgroups,
         precedence: Precedence::Ordinary,
         privileges: Privileges::default(),
+        measures,
     }
 }
 

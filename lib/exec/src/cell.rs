@@ -14,6 +14,7 @@ use super::cgroup_v2::V2;
 use super::groups::{Groups, Version, default_processes};
 use super::limits::Limits;
 use super::protocol::ContainmentKind;
+use super::usage::{GroupCounters, GroupUsage, MemoryLook};
 use super::{CgroupMode, Precedence, cgroup, orphans};
 
 /// The means by which processes are held together here.
@@ -42,6 +43,9 @@ pub(super) struct Cell {
     /// Nothing in it can fork: it is being killed.
     frozen: bool,
     memory_kills: u64,
+    pub memory_limit: Option<u64>,
+    /// The counters of its groups, once a run in it was measured.
+    counters: Option<GroupCounters>,
     /// The limits that are not enforced here, with the reason.
     pub unenforced: Vec<String>,
 }
@@ -136,6 +140,8 @@ impl Cell {
             closing: false,
             frozen: false,
             memory_kills: 0,
+            memory_limit: limits.memory,
+            counters: None,
             unenforced,
         };
         cell.memory_kills = cell.count_memory_kills();
@@ -199,6 +205,26 @@ impl Cell {
             Version::V2 => "memory.events",
         };
         cgroup::number(memory, file, Some("oom_kill ")).unwrap_or(0)
+    }
+
+    /// Notes its counters before the first run that is measured.
+    pub fn begin_counting(&mut self) {
+        if let (None, Some(groups)) = (&self.counters, &self.groups) {
+            self.counters = Some(GroupCounters::of(groups));
+        }
+    }
+
+    /// The usage of its groups by the run that has just ended.
+    pub fn end_counting(&mut self) -> GroupUsage {
+        match (&mut self.counters, &self.groups) {
+            (Some(counters), Some(groups)) => counters.advance(groups),
+            _ => GroupUsage::default(),
+        }
+    }
+
+    /// The memory of the run in it, if a group counts that.
+    pub fn memory(&self) -> Option<MemoryLook> {
+        self.counters.as_ref()?.look(self.groups.as_ref()?)
     }
 
     /// Removes its groups; `false` while something is left in one.

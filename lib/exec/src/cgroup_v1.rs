@@ -50,17 +50,31 @@ impl V1 {
         cgroup::make(&main)?;
         let processes = limits.processes.unwrap_or_else(default_processes);
         cgroup::write(&main, "pids.max", processes.to_string())?;
-        let mut groups = Groups { main, others: Vec::new(), memory: None, version: Version::V1 };
+        let mut groups = Groups {
+            main,
+            others: Vec::new(),
+            memory: None,
+            memory_counts: None,
+            processor_counts: None,
+            version: Version::V1,
+        };
         if let Some(bytes) = limits.memory
             && let Ok(group) = self.limit(self.memory.as_deref(), name, |group| limit_memory(group, bytes))
         {
             groups.others.push(group.clone());
+            groups.memory_counts = Some(group.clone());
             groups.memory = Some(group);
         }
         if limits.cpu.is_some() || self.precedence == Precedence::Background {
             let limit = |group: &Path| limits.cpu.map_or(Ok(()), |cores| limit_cpu(group, cores));
             match self.limit(self.cpu.as_deref(), name, limit) {
-                Ok(group) => groups.others.push(group),
+                Ok(group) => {
+                    // The controller that counts is nearly everywhere mounted with this one: to join another group for that
+                    // alone would cost each run its time.
+                    let counts = group.join("cpuacct.usage_user").exists();
+                    groups.processor_counts = counts.then(|| group.clone());
+                    groups.others.push(group);
+                }
                 Err(error) if limits.cpu.is_some() => {
                     unenforced.push(format!("cpu: no cgroup for it can be made here ({error})"));
                 }

@@ -65,7 +65,15 @@ impl V2 {
         if main.join("pids.max").exists() {
             cgroup::write(&main, "pids.max", processes.to_string())?;
         }
-        let mut groups = Groups { main, others: Vec::new(), memory: None, version: Version::V2 };
+        let counts_memory = main.join("memory.current").exists();
+        let mut groups = Groups {
+            memory_counts: counts_memory.then(|| main.clone()),
+            processor_counts: Some(main.clone()),
+            main,
+            others: Vec::new(),
+            memory: None,
+            version: Version::V2,
+        };
         if let Some(bytes) = limits.memory
             && cgroup::write(&groups.main, "memory.max", bytes.to_string()).is_ok()
         {

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::ExceededLimit;
+use super::gauge::Gauge;
 use super::launcher::{Run, State};
 use super::orphans::{self, Owner};
 use super::protocol::Reply;
 use super::sweeps::FIRST_PAUSE;
+use super::usage::{self, MemoryLook};
 
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -90,7 +92,10 @@ impl State {
         let sweep = (self.sweeps.dirty && self.watches()).then_some(self.sweeps.next.min(self.sweeps.pulse));
         let leases = self.runs.values().filter(|run| !run.condemned).filter_map(|run| run.until);
         let looks = self.runs.values().filter(|run| run.outcome.is_none());
-        let looks = looks.filter_map(|run| run.memory.next_look());
+        let looks = looks.flat_map(|run| {
+            let gauge = run.gauge.as_ref().map(Gauge::next_look);
+            run.memory.next_look().into_iter().chain(gauge)
+        });
         runs.chain(leases).chain(looks).chain(closing).chain(ending).chain(sweep).min()
     }
 
@@ -108,6 +113,7 @@ impl State {
     pub fn go_on(&mut self, now: Instant) {
         self.confirm_due(now);
         self.look_at_memory(now);
+        self.look_at_gauges(now);
         self.end_leases(now);
         let due: Vec<u64> = self
             .runs
@@ -174,6 +180,34 @@ impl State {
                 run.memory.look(run.pid, now);
             }
         }
+    }
+
+    /// Looks at the memory of all processes of the runs whose turn it is.
+    fn look_at_gauges(&mut self, now: Instant) {
+        let is_due = |run: &Run| {
+            run.outcome.is_none() && run.gauge.as_ref().is_some_and(|gauge| gauge.next_look() <= now)
+        };
+        let due: Vec<u64> = self.runs.iter().filter(|(_, run)| is_due(run)).map(|(id, _)| *id).collect();
+        for id in due {
+            let begun = Instant::now();
+            let look = self.memory_of(id);
+            if let Some(gauge) = self.runs.get_mut(&id).and_then(|run| run.gauge.as_mut()) {
+                gauge.take(look, begun, Instant::now());
+            }
+        }
+    }
+
+    fn memory_of(&self, id: u64) -> Option<MemoryLook> {
+        let run = self.runs.get(&id)?;
+        let cell = self.cells.get(&run.cell)?;
+        // A child has the launcher's memory until its program is executed.
+        if run.child.is_some() {
+            return None;
+        }
+        cell.memory().or_else(|| {
+            let pids = if cell.has_groups() { cell.members() } else { self.owned_by(id) };
+            usage::memory_of(pids)
+        })
     }
 
     fn look_again(&mut self, id: u64, now: Instant) {

@@ -23,6 +23,9 @@ pub(super) struct Groups {
     pub others: Vec<PathBuf>,
     /// The one that counts kills for want of memory.
     pub memory: Option<PathBuf>,
+    /// The groups that count memory and processor time, if any of them does.
+    pub memory_counts: Option<PathBuf>,
+    pub processor_counts: Option<PathBuf>,
     pub version: Version,
 }
 

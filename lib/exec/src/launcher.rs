@@ -17,6 +17,7 @@ use super::cell::{Cell, Containment};
 use super::cgroup;
 use super::child::Child;
 use super::failure::Failure;
+use super::gauge::Gauge;
 use super::orphans::{self, Children};
 use super::peak_memory::PeakMemory;
 use super::poll::Poll;
@@ -25,7 +26,8 @@ use super::protocol::{MAX_REPLIES, MAX_REQUEST, Reply, Request};
 use super::socket::{self, ReceivedPacket};
 use super::stack::Stack;
 use super::sweeps::{FIRST_PAUSE, Sweeps};
-use super::{CgroupMode, ExceededLimit, Exit, Precedence, RunOutcome};
+use super::usage;
+use super::{CgroupMode, ExceededLimit, Exit, Precedence, RunOutcome, RunUsage};
 
 /// How long a launcher that ends waits for processes that cannot be killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -42,6 +44,7 @@ pub(super) struct State {
     token: String,
     pub(super) containment: Containment,
     pub(super) precedence: Precedence,
+    pub(super) measures: bool,
     /// The privileges that each child gives up.
     pub(super) privileges: Option<PrivilegeDrop>,
     pub(super) runs: HashMap<u64, Run>,
@@ -70,6 +73,9 @@ pub(super) struct Run {
     pub began: Instant,
     pub failure: Option<Failure>,
     pub memory: PeakMemory,
+    /// Its processes that have ended, and the looks at those that live, if it is measured.
+    pub spent: RunUsage,
+    pub gauge: Option<Gauge>,
     /// The main process has ended; this is reported when nothing else is left.
     pub outcome: Option<RunOutcome>,
     /// The end of its lease.
@@ -91,6 +97,7 @@ impl State {
             token: String::new(),
             containment: Containment::Tree,
             precedence: Precedence::Ordinary,
+            measures: false,
             privileges: Privileges::default().privilege_drop(),
             runs: HashMap::new(),
             mains: HashMap::new(),
@@ -166,8 +173,8 @@ impl State {
                     run.until = Some(until.instant());
                 }
             }
-            Request::Configure { id, token, first, cgroups, precedence, privileges } => {
-                self.precedence = precedence;
+            Request::Configure { id, token, first, cgroups, precedence, privileges, measures } => {
+                (self.precedence, self.measures) = (precedence, measures);
                 self.configure(&id, token, first, cgroups, &privileges);
             }
             Request::Checkpoint { run } => self.checkpoint(run),
@@ -241,10 +248,11 @@ impl State {
             let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
             // SAFETY: both pointers are to this frame.
             let reaped = unsafe { libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage) };
-            if reaped == pid
-                && let Some(run) = self.mains.remove(&pid)
-            {
-                self.main_ended(run, status, &usage);
+            if reaped == pid {
+                match self.mains.remove(&pid) {
+                    Some(run) => self.main_ended(run, status, &usage),
+                    None => self.orphan_ended(&usage),
+                }
             }
         }
     }
@@ -263,6 +271,14 @@ impl State {
         (result == 0 && pid > 0).then_some(pid)
     }
 
+    /// An orphan that has ended is of the run under way; of which one, if there are several, its process does not tell any more.
+    fn orphan_ended(&mut self, ended: &libc::rusage) {
+        let mut runs = self.runs.values_mut();
+        if let (Some(run), None) = (runs.next(), runs.next()) {
+            run.spent.add(usage::of_ended(ended));
+        }
+    }
+
     fn main_ended(&mut self, id: u64, status: i32, usage: &libc::rusage) {
         self.confirm(id, true);
         let Some(run) = self.runs.get_mut(&id) else { return };
@@ -276,12 +292,15 @@ impl State {
         }
         run.look_again = run.began;
         run.pause = FIRST_PAUSE;
+        let ended = usage::of_ended(usage);
+        run.spent.add(ended);
         run.outcome = Some(RunOutcome {
             exit: Exit::from_status(status),
             ran_for: run.began.elapsed(),
-            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            cpu: ended.0.user + ended.0.system,
             memory: run.memory.of_run(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
             exceeded: None,
+            usage: None,
         });
     }
 
@@ -289,11 +308,26 @@ impl State {
     pub(super) fn finish(&mut self, id: u64) {
         let Some(run) = self.runs.remove(&id) else { return };
         let starved = self.cells.get_mut(&run.cell).is_some_and(Cell::ran_out_of_memory);
+        let usage = self.usage_of(&run, starved);
         self.leave_cell(run.cell);
         if let Some(outcome) = run.outcome {
             let exceeded = if starved { Some(ExceededLimit::Memory) } else { run.exceeded };
-            self.reply(&Reply::Ended { run: id, outcome: RunOutcome { exceeded, ..outcome } });
+            self.reply(&Reply::Ended { run: id, outcome: RunOutcome { exceeded, usage, ..outcome } });
         }
+    }
+
+    /// The usage of a run of which nothing is left, if it is measured.
+    fn usage_of(&mut self, run: &Run, starved: bool) -> Option<RunUsage> {
+        let (gauge, outcome) = (run.gauge.as_ref()?, run.outcome.as_ref()?);
+        let cell = self.cells.get_mut(&run.cell)?;
+        let counted = cell.end_counting();
+        let mark = counted.mark.or(outcome.memory.filter(|_| counted.left.is_none()));
+        Some(RunUsage {
+            processor: run.spent.processor.or_more(counted.processor),
+            memory: gauge.memory(run.began + outcome.ran_for, mark, counted.left, starved),
+            memory_limit: cell.memory_limit,
+            ..run.spent
+        })
     }
 
     fn leave_cell(&mut self, cell: u64) {
@@ -347,8 +381,4 @@ impl State {
             self.waits_for_socket = self.poll.watch_writable(&self.socket, waits).is_ok() && waits;
         }
     }
-}
-
-fn duration(time: libc::timeval) -> Duration {
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_usec.unsigned_abs() as u32 * 1000)
 }

@@ -25,6 +25,7 @@ mod client;
 mod detached;
 mod errors;
 mod failure;
+mod gauge;
 mod groups;
 mod ipc;
 mod launcher;
@@ -49,6 +50,7 @@ mod supervisor;
 mod sweeps;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,6 +69,7 @@ pub use privileges::{Identity, Privileges, hide_memory};
 pub use process::serve;
 pub use run::Run;
 pub use spec::{DirRights, ProgramFile, RunSpec, Stdin};
+pub use usage::{DiskBytes, MemoryUsage, ProcessorTime, RunUsage};
 
 /// The launcher's program, and the means and privileges of its runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,6 +85,9 @@ pub struct LauncherOptions {
     pub cgroups: CgroupMode,
     pub precedence: Precedence,
     pub privileges: Privileges,
+    /// The ends of its runs have what they used.
+    #[serde(default)]
+    pub measures: bool,
 }
 
 /// The share of the processor that runs get where they compete for it.

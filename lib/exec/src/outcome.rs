@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::usage::RunUsage;
+
 /// How a run ended. Nothing of it is left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
@@ -16,6 +18,8 @@ pub struct RunOutcome {
     pub memory: Option<u64>,
     /// The limit for which it was killed, as far as is known.
     pub exceeded: Option<ExceededLimit>,
+    /// The means that it used, if its launcher measures.
+    pub usage: Option<RunUsage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +39,14 @@ pub enum ExceededLimit {
 
 impl RunOutcome {
     pub(super) fn lost(ran_for: Duration) -> Self {
-        RunOutcome { exit: Exit::Lost, ran_for, cpu: Duration::ZERO, memory: None, exceeded: None }
+        RunOutcome {
+            exit: Exit::Lost,
+            ran_for,
+            cpu: Duration::ZERO,
+            memory: None,
+            exceeded: None,
+            usage: None,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) enum Request {
         cgroups: CgroupMode,
         precedence: Precedence,
         privileges: Privileges,
+        measures: bool,
     },
     Start(Start),
     /// SIGUSR1 to the main process of the run, which goes on.
@@ -169,7 +170,7 @@ impl Reply {
 mod tests {
     use super::super::capabilities::Capabilities;
     use super::super::privileges::Identity;
-    use super::super::{ExceededLimit, Exit};
+    use super::super::{ExceededLimit, Exit, RunUsage};
     use super::*;
 
     fn start(arguments: Vec<CString>, variables: Vec<CString>) -> Request {
@@ -201,6 +202,7 @@ mod tests {
                     run_as: Some(Identity { uid: 1, gid: 2, groups: vec![3, 4] }),
                     keep: Capabilities(5),
                 },
+                measures: true,
             },
             start(vec![c"p".into()], vec![c"A=1".into()]),
             Request::Checkpoint { run: 3 },
@@ -226,6 +228,7 @@ mod tests {
                     cpu: Duration::ZERO,
                     memory: Some(1),
                     exceeded: Some(ExceededLimit::Processes),
+                    usage: Some(RunUsage { memory_limit: Some(3), ..RunUsage::default() }),
                 },
             },
             Reply::CellOpen { cell: 3, unenforced: vec!["x".into(), "y".into()] },

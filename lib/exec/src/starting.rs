@@ -9,6 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit};
 use super::cell::Cell;
 use super::child::{Child, Memory, Notes, Setup, pointers};
 use super::failure::{Failure, Step};
+use super::gauge::Gauge;
 use super::launcher::{Run, State};
 use super::orphans;
 use super::peak_memory::PeakMemory;
@@ -16,6 +17,7 @@ use super::privileges::PrivilegeDrop;
 use super::protocol::{Deadline, ProgramSource, Reply, Start};
 use super::stack::Stack;
 use super::sweeps::{CONFIRM_AFTER, FIRST_PAUSE};
+use super::usage::RunUsage;
 
 /// How many processes others may come to have before a run without a cgroup cannot fork.
 const SPARE_PROCESSES: u64 = 1024;
@@ -42,6 +44,8 @@ impl State {
                 began: now,
                 failure: None,
                 memory: PeakMemory::default(),
+                spent: RunUsage::default(),
+                gauge: self.measures.then(|| Gauge::new(now)),
                 outcome: None,
                 until: until.map(Deadline::instant),
                 condemned: false,
@@ -73,6 +77,9 @@ impl State {
             _ => return Err(refused(Errno::INVAL)),
         };
         cell.thaw().map_err(Failure::at(Step::Cell))?;
+        if self.measures {
+            cell.begin_counting();
+        }
         let changes_user = self.privileges.as_ref().is_some_and(PrivilegeDrop::changes_user);
         let memory = if changes_user || cell.limits_memory() { Memory::Copied } else { Memory::Shared };
         let stack = self.stacks.pop().map_or_else(Stack::new, Ok).map_err(Failure::at(Step::Fork))?;

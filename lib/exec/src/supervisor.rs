@@ -58,6 +58,7 @@ impl Shared {
             cgroups: self.options.cgroups,
             precedence: self.options.precedence,
             privileges: self.options.privileges.clone(),
+            measures: self.options.measures,
         };
         let sent = process.link.send(&configure, &[]).await;
         let answer = tokio::time::timeout(START_PATIENCE, ready).await;

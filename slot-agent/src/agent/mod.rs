@@ -163,6 +163,7 @@ impl Agent {
             cgroups,
             precedence: Precedence::Ordinary,
             privileges: privileges.clone(),
+            measures: false,
         })
         .await?;
         // A run holds a few descriptors here. The launcher has started: its runs begin with what there was before.

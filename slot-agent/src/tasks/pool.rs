@@ -82,6 +82,7 @@ impl KeeperProcess {
                 // Collectors keep their cadence while tasks take all that is left.
                 precedence: Precedence::Background,
                 privileges: Privileges { run_as: identity.cloned(), keep: options.keep },
+                measures: true,
             },
             open_files: options.open_files,
         };

@@ -9,6 +9,7 @@ mod plain;
 mod privileges;
 mod stranger;
 mod system_calls;
+mod usage;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,6 +45,7 @@ fn options(id: &str, cgroups: CgroupMode) -> LauncherOptions {
         cgroups,
         precedence: Precedence::Ordinary,
         privileges: Privileges::default(),
+        measures: false,
     }
 }
 

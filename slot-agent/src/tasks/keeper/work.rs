@@ -68,7 +68,8 @@ mod tests {
     fn an_end_says_what_ended_it() {
         let check = |exit, exceeded, expected: TaskEnding| {
             let (ran_for, cpu) = (Duration::ZERO, Duration::ZERO);
-            assert_eq!(ending(&RunOutcome { exit, ran_for, cpu, memory: None, exceeded }), expected);
+            let outcome = RunOutcome { exit, ran_for, cpu, memory: None, exceeded, usage: None };
+            assert_eq!(ending(&outcome), expected);
         };
         check(Exit::Code(3), None, TaskEnding::Exit(3));
         check(Exit::Signal(9), None, TaskEnding::Signal(9));

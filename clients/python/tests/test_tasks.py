@@ -30,6 +30,9 @@ class Tasks(WithServer):
         self.assertTrue(over.succeeded)
         self.assertEqual((over.node, over.end_in_words()), ("node-1", "exit code 0"))
         self.assertEqual([change.to for change in over.transitions][-1], "SUCCEEDED")
+        (used,) = over.used
+        self.assertEqual(used.attempt, 1)
+        self.assertGreater(used.usage.ran_us, 0)
         self.assertEqual({line.text for line in self.client.logs(task.id)}, {"out", "err"})
         self.assertEqual([line.text for line in self.client.logs(task.id, stream="STDERR")], ["err"])
         self.assertEqual([found.id for found in self.client.tasks(labels="test=once").tasks], [task.id])

@@ -11,5 +11,6 @@ mod leases;
 mod node;
 mod privileges;
 mod stand_in;
+mod usage;
 mod users;
 mod windows;

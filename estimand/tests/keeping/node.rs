@@ -137,7 +137,7 @@ impl Node {
         let ending = ending.into();
         let is_end = |stage: &Value| stage.get("ended").is_some();
         let heard = self.until(attempt, "end", |heard| heard.stages.iter().any(is_end));
-        assert_eq!(heard.stages.last().unwrap(), &json!({"ended": {"ending": ending}}), "{heard:?}");
+        assert_eq!(heard.stages.last().unwrap()["ended"]["ending"], ending, "{heard:?}");
         assert_eq!(heard.lines_at_end, Some(heard.lines.len()), "lines came after the end");
         heard
     }

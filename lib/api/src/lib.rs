@@ -48,6 +48,7 @@ pub mod task_files;
 pub mod task_log;
 pub mod task_record;
 pub mod task_state;
+pub mod task_usage;
 pub mod tunnel;
 pub mod value;
 pub mod write;

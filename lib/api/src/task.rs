@@ -17,6 +17,7 @@ use crate::names::NodeName;
 use crate::promise::PromiseEnd;
 use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
 use crate::task_log::{OpenLines, TaskLog};
+use crate::task_usage::TaskUsage;
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
 pub const CONTAINERS_LABEL: &str = "docker";
@@ -251,6 +252,9 @@ pub enum TaskStage {
     /// Nothing of it is left on the node, and all of its log was delivered before.
     Ended {
         ending: TaskEnding,
+        /// Agents of before don't say it, and of a container there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<TaskUsage>,
     },
 }
 

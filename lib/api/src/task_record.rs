@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::image::TaskImage;
 use crate::task::TaskEnding;
 use crate::task_files::TaskOutputs;
+use crate::task_usage::AttemptUsage;
 
 /// The longest that a request for a task or its log waits.
 pub const MAX_TASK_WAIT_MS: u64 = 60_000;
@@ -73,6 +74,9 @@ pub struct TaskRecord {
     /// The outputs of the last attempt that ended and had any to keep; for a single task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<TaskOutputs>,
+    /// The usage of its attempts that ended and were measured, the first one first; in a list only of the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<AttemptUsage>,
     /// Everything that happened to it; for a single task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<TaskTransition>,

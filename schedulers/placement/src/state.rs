@@ -21,6 +21,7 @@
 //! one that skips states is taken, since what it says includes them. A task is never placed while an attempt may run.
 
 pub use estimand_api::task_state::TaskState as State;
+use estimand_api::task_usage::{TaskUsage, UsageSoFar};
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
@@ -60,6 +61,9 @@ pub enum Event {
     End {
         attempt: u32,
         ending: Ending,
+        /// None: nobody measured it, as in what versions of before stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<Box<TaskUsage>>,
     },
     Cancel,
     /// A promise needs the capacity on which it runs.
@@ -148,6 +152,9 @@ pub struct Progress {
     /// The part of its promise's window that it had so far.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     pub usage: Usage,
+    /// The means that its attempts used so far; none: no attempt was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Box<UsageSoFar>>,
 }
 
 /// A change of a task, as it is stored.
@@ -203,9 +210,13 @@ impl Progress {
             Event::Accept { attempt } => self.if_current(*attempt, || self.reached(State::Accepted)),
             Event::Prepare { attempt } => self.if_current(*attempt, || self.reached(State::Preparing)),
             Event::Start { attempt } => self.if_current(*attempt, || self.reached(State::Running)),
-            Event::End { attempt, ending } => {
-                self.if_current(*attempt, || Some(self.ended(rules, at, ending)))
-            }
+            Event::End { attempt, ending, used } => self.if_current(*attempt, || {
+                let used = match used {
+                    Some(usage) => Some(Box::new(UsageSoFar::after(self.used.as_deref(), *attempt, **usage))),
+                    None => self.used.clone(),
+                };
+                Some(Progress { used, ..self.ended(rules, at, ending) })
+            }),
             Event::NodeLost { attempt } => self.if_current(*attempt, || {
                 let lost = Progress { state: State::Lost, before_loss: Some(self.state), ..self.clone() };
                 (self.state != State::Lost).then_some(lost)

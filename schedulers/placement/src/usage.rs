@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((begun.usage.had, begun.usage.missed, begun.since), (0, 2_000, 2_000));
         events.extend(cut_off(30_000, 50_000));
         assert_eq!(through(events.clone()).usage.had, 48_000, "as long as nothing else is known");
-        events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0) }));
+        events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }));
         let over = through(events);
         assert_eq!((over.usage.had, over.usage.missed), (33_000, 2_000));
     }
@@ -190,7 +190,7 @@ mod tests {
         let placed = (20_000, Event::Place { attempt: 1, node: "n".to_owned() });
         let mut events = vec![placed, (90_000, leaves)];
         assert_eq!(through(events.clone()).usage.missed, 100_000);
-        let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0) });
+        let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0), used: None });
         let unbegun = through([events.clone(), vec![end(91_000)]].concat());
         assert_eq!((unbegun.usage.had, unbegun.usage.missed), (0, 100_000));
         events.extend([(30_000, Event::Start { attempt: 1 }), end(91_000)]);
@@ -206,7 +206,7 @@ mod tests {
             (0, Event::Place { attempt: 1, node: "n".to_owned() }),
             (1_000, Event::Start { attempt: 1 }),
             (9_000, Event::NodeLost { attempt: 1 }),
-            (4_000, Event::End { attempt: 1, ending: Ending::Exit(0) }),
+            (4_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }),
         ]);
         assert_eq!((over.usage.had, over.usage.missed), (3_000, 1_000));
     }

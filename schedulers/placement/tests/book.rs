@@ -430,7 +430,7 @@ impl World {
         let attempt = task.progress.attempt;
         let event = match event {
             0 | 1 => Event::Start { attempt },
-            2 | 3 => Event::End { attempt, ending: Ending::Exit(0) },
+            2 | 3 => Event::End { attempt, ending: Ending::Exit(0), used: None },
             4 => Event::Cancel,
             5 => Event::NodeLost { attempt },
             6 => Event::NodeBack { attempt },

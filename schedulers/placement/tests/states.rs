@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use estimand_api::task_usage::TaskUsage;
 use estimand_placement::dependency::{Awaited, On};
 use estimand_placement::queue::TaskNumber;
 use estimand_placement::retries::{Ending, OnLoss, Retries};
@@ -17,7 +18,7 @@ fn place(attempt: u32) -> Event {
 }
 
 fn end(attempt: u32, ending: Ending) -> Event {
-    Event::End { attempt, ending }
+    Event::End { attempt, ending, used: None }
 }
 
 /// Applies events a minute apart.
@@ -67,6 +68,29 @@ fn a_failure_is_tried_again_after_a_pause_and_not_for_ever() {
     check(rules, &[place(1), end(1, Ending::ImageMissing)], State::Failed, Some(Ending::ImageMissing));
     let pauses: Vec<u64> = [0, 1, 8, 9, 63, 64, u32::MAX].map(|n| rules.retries.pause(n)).to_vec();
     assert_eq!(pauses, [1_000, 2_000, 256_000, 300_000, 300_000, 300_000, 300_000]);
+}
+
+#[test]
+fn each_attempt_that_was_measured_counts() {
+    let used = |attempt, seconds: u64| {
+        let usage = TaskUsage { ran_us: seconds * 1_000_000, ..TaskUsage::default() };
+        Event::End { attempt, ending: Ending::Signal(9), used: Some(Box::new(usage)) }
+    };
+    let events =
+        [place(1), used(1, 3), place(2), end(2, Ending::Signal(9)), place(3), used(3, 4), used(3, 9)];
+    let progress = after(rules(5, OnLoss::Restart), &events);
+    let so_far = progress.used.as_deref().unwrap();
+    assert_eq!((so_far.last.attempt, so_far.sum.attempts, so_far.sum.ran_us), (3, 2, 7_000_000));
+    let stored = serde_json::to_string(&progress).unwrap();
+    assert_eq!(serde_json::from_str::<Progress>(&stored).unwrap(), progress);
+
+    // An end that a version of before stored has none, and is written as it was.
+    let text = r#"{"event":"end","attempt":1,"ending":{"exit":0}}"#;
+    let read: Event = serde_json::from_str(text).unwrap();
+    assert_eq!(read, end(1, Ending::Exit(0)));
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    let before = after(rules(0, OnLoss::Restart), &[place(1), end(1, Ending::Exit(0))]);
+    assert!(before.used.is_none() && !serde_json::to_string(&before).unwrap().contains("used"));
 }
 
 #[test]

@@ -318,7 +318,7 @@ impl Simulation<'_> {
     fn finish(&mut self, now: Millis, node: NodeId) -> Result<(), SimulationError> {
         if let Some(task) = self.nodes[node.index()].finish(now) {
             let attempt = self.outcome.states[task.0 as usize].attempt;
-            let event = Event::End { attempt, ending: Ending::Exit(0) };
+            let event = Event::End { attempt, ending: Ending::Exit(0), used: None };
             self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
             if let Some(run) = self.runs.remove(&task) {
                 let submitted_at = self.trace.tasks[task.0 as usize].at;
@@ -336,7 +336,7 @@ impl Simulation<'_> {
         let Some(Run { node, .. }) = self.runs.remove(&task) else { return Ok(()) };
         self.nodes[node.index()].stop(now, task);
         let attempt = self.outcome.states[task.0 as usize].attempt;
-        let event = Event::End { attempt, ending: Ending::Signal(signal) };
+        let event = Event::End { attempt, ending: Ending::Signal(signal), used: None };
         self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
         self.foresee(node);
         Ok(())

@@ -126,7 +126,7 @@ impl StoryTask {
         let _ = self.wait(story.unbegun);
         if self.now >= self.end() {
             // Its node hears first that it is to end.
-            self.tell(Event::End { attempt, ending: Ending::Cancelled });
+            self.tell(Event::End { attempt, ending: Ending::Cancelled, used: None });
             return true;
         }
         self.tell(Event::Start { attempt });
@@ -152,7 +152,7 @@ impl StoryTask {
                 return self.ended.is_some();
             }
         };
-        self.tell(Event::End { attempt, ending });
+        self.tell(Event::End { attempt, ending, used: None });
         if self.progress.state == State::Queued {
             // The pause after a failure of its own.
             let _ = self.pass(PAUSE);

@@ -185,7 +185,7 @@ mod tests {
         record.add_running(8).unwrap();
         let running = Progress { begun: true, running: Some(8), end: None };
         assert_eq!(next.progress().unwrap(), running);
-        let end = End { at: 9, ending: TaskEnding::Cancelled };
+        let end = End { at: 9, ending: TaskEnding::Cancelled, used: None };
         record.add_end(&end).unwrap();
         let ended = Progress { end: Some(end), ..running };
         assert_eq!(next.progress().unwrap(), ended);

@@ -362,11 +362,11 @@ mod tests {
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (None, 0));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
-        let end = End { at: 9, ending: TaskEnding::Exit(3) };
+        let end = End { at: 9, ending: TaskEnding::Exit(3), used: None };
         folder.write_end(&end).unwrap();
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (Some(end), 12));
         let Beginning::Now(mut record) = folder.begin("k1").unwrap() else { panic!("it began before") };
-        let end = End { at: 10, ending: TaskEnding::Exit(0) };
+        let end = End { at: 10, ending: TaskEnding::Exit(0), used: None };
         record.add_end(&end).unwrap();
         assert_eq!(found[0].end().unwrap(), Some(end));
         fs::create_dir_all(folder.work().join("deep/er")).unwrap();

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use estimand_api::task::TaskEnding;
+use estimand_api::task_usage::TaskUsage;
 use serde::{Deserialize, Serialize};
 
 const RUNNING: &str = "running";
@@ -21,6 +22,9 @@ pub struct End {
     /// Microseconds since 1970.
     pub at: i64,
     pub ending: TaskEnding,
+    /// None: it was not measured, as in what versions of before wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<TaskUsage>,
 }
 
 /// The steps of an attempt of which its record tells.
@@ -123,7 +127,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ENDED: End = End { at: 9, ending: TaskEnding::Exit(3) };
+    const ENDED: End = End { at: 9, ending: TaskEnding::Exit(3), used: None };
 
     fn read(path: &Path) -> Steps {
         Steps::read(path).unwrap().unwrap()
@@ -143,8 +147,18 @@ mod tests {
         let steps = Steps { keeper, running: Some(7), end: Some(ENDED) };
         assert_eq!(read(&path), steps);
         // No end is taken back.
-        next.add_end(&End { at: 10, ending: TaskEnding::NodeLost }).unwrap();
+        next.add_end(&End { at: 10, ending: TaskEnding::NodeLost, used: None }).unwrap();
         assert_eq!(read(&path), steps);
+    }
+
+    #[test]
+    fn an_end_keeps_what_was_used_and_one_of_before_is_read() {
+        let used = TaskUsage { ran_us: 7, memory_peak: Some(9), ..TaskUsage::default() };
+        let end = End { used: Some(used), ..ENDED };
+        let text = serde_json::to_string(&end).unwrap();
+        let read = |end: &str| Steps::of(format!("keeper-1\nend {end}\n").as_bytes()).end;
+        assert_eq!(read(&text), Some(end));
+        assert_eq!(read(r#"{"at":9,"ending":{"exit":3}}"#), Some(ENDED));
     }
 
     /// The writer may have died anywhere, and a power cut left anything.
@@ -153,7 +167,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("begun");
         let whole = format!("keeper-1\nrunning 7\nend {}\n", serde_json::to_string(&ENDED).unwrap());
-        let lost = End { at: 11, ending: TaskEnding::NodeLost };
+        let lost = End { at: 11, ending: TaskEnding::NodeLost, used: None };
         for cut in 0..=whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let before = read(&path);

@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_api::task_record::{MAX_TASK_WAIT_MS, TaskPage, TaskRecord};
+use estimand_api::task_usage::AttemptUsage;
 use estimand_web::parameters::{self, whole};
 use estimand_web::{Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
@@ -18,6 +19,7 @@ use crate::TaskService;
 use crate::core::queue::TaskNumber;
 use crate::core::state::State;
 use crate::scope::Scope;
+use crate::storage::rows;
 use crate::table::Named;
 use crate::task::Task;
 
@@ -153,7 +155,12 @@ pub async fn get(
     };
     let transitions = service.transitions(&task).await?;
     let outputs = service.outputs(&task).await?;
-    let record = TaskRecord { transitions, outputs, ..views::whole_record(&task, shared, &scope) };
+    let mut record = TaskRecord { transitions, outputs, ..views::whole_record(&task, shared, &scope) };
+    // The usage of earlier attempts stands in their ends alone.
+    let used: Vec<AttemptUsage> = record.transitions.iter().filter_map(rows::attempt_usage).collect();
+    if !used.is_empty() {
+        record.used = used;
+    }
     Ok(HttpResponse::Ok().json(record))
 }
 

@@ -48,6 +48,7 @@ pub fn record(task: &Task) -> TaskRecord {
         document: task.document.redacted().to_map(),
         why: None,
         outputs: None,
+        used: progress.used.iter().map(|used| used.last).collect(),
         transitions: Vec::new(),
     }
 }
@@ -89,6 +90,7 @@ fn array_record(table: &TaskTable, array: &Array) -> Option<TaskRecord> {
         lines: sum(|task| task.log.next),
         array: None,
         index: None,
+        used: Vec::new(),
         ..first
     })
 }

@@ -9,6 +9,7 @@ use estimand_api::task_document::TaskDocument;
 use estimand_api::task_event::TaskEvent;
 use estimand_api::task_log::{LogBytes, TaskLogEntry, TaskLogLine, TaskStream};
 use estimand_api::task_record::TaskTransition;
+use estimand_api::task_usage::AttemptUsage;
 use estimand_service::rows::cause;
 pub use estimand_service::rows::{column, instant, known};
 use estimand_store::{
@@ -207,6 +208,13 @@ pub fn transition(row: &TaskEventRow) -> Option<TaskTransition> {
         cause: json!(stored.cause),
         actor: json!(stored.actor),
     })
+}
+
+/// The usage of an attempt, if this is its end and it was measured.
+pub fn attempt_usage(transition: &TaskTransition) -> Option<AttemptUsage> {
+    let part = |name| transition.cause.get(name).cloned();
+    let attempt = serde_json::from_value(part("attempt")?).ok()?;
+    Some(AttemptUsage { attempt, usage: serde_json::from_value(part("used")?).ok()? })
 }
 
 /// A line of a task's log, as its agent reports it.

@@ -14,6 +14,7 @@ from estimand.errors import EstimandError, Problem
 from estimand.options import Options
 from estimand.picture import Changed, Deleted, NodeValues, Picture, Settled, Snapshot, WatchEvent
 from estimand.records import (
+    AttemptUsage,
     BatchReceipt,
     Binding,
     BindingTarget,
@@ -34,6 +35,7 @@ from estimand.records import (
     TaskEvent,
     TaskEventPage,
     TaskPage,
+    TaskUsage,
     Transition,
     UploadProgress,
     Value,
@@ -47,6 +49,7 @@ __all__ = [
     "AsyncClient",
     "AsyncMirror",
     "AsyncWatch",
+    "AttemptUsage",
     "BatchReceipt",
     "Binding",
     "BindingTarget",
@@ -78,6 +81,7 @@ __all__ = [
     "TaskEvent",
     "TaskEventPage",
     "TaskPage",
+    "TaskUsage",
     "Transition",
     "UploadProgress",
     "Value",

@@ -254,6 +254,29 @@ class Transition:
 
 
 @dataclass(frozen=True)
+class TaskUsage:
+    """The usage of one attempt at a task: microseconds, and bytes of memory (without the page cache) and of disk."""
+
+    ran_us: int
+    cpu_user_us: int
+    cpu_system_us: int
+    disk_read: int
+    disk_written: int
+    memory_peak: Optional[int] = None
+    memory_mean: Optional[int] = None
+    memory_cache: Optional[int] = None
+    memory_limit: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class AttemptUsage:
+    """An attempt at a task, with its usage."""
+
+    attempt: int
+    usage: TaskUsage
+
+
+@dataclass(frozen=True)
 class Task:
     """A task or an array of them, and how far it is."""
 
@@ -279,6 +302,8 @@ class Task:
     """Why it is not placed."""
     why: Optional[Mapping[str, Json]] = None
     """The decision by which it is where it is."""
+    used: Sequence[AttemptUsage] = ()
+    """The usage of its attempts that ended and were measured; in a list only of the last one."""
     transitions: Sequence[Transition] = ()
     hint: Optional[str] = None
     """Of a submission: why no node can take it now."""

@@ -72,7 +72,9 @@ impl Container {
             biased;
             Ok(_) = self.running.wait_for(|running| *running), if !is_running => Step::Running,
             // Only a fault of this program ends it without an ending.
-            ending = &mut self.driver => Step::Ended(ending.unwrap_or(TaskEnding::NodeLost)),
+            ending = &mut self.driver => {
+                Step::Ended { ending: ending.unwrap_or(TaskEnding::NodeLost), used: None }
+            }
         }
     }
 

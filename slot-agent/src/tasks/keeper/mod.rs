@@ -148,7 +148,7 @@ impl Keeper {
         let Some(mut attempt) = taken else { return Ok(false) };
         let ending = self.see_through(&mut attempt).await;
         let is_well = !self.wakes.is_terminated && ending != TaskEnding::NodeLost;
-        let end = End { at: now_micros(), ending };
+        let end = End { at: now_micros(), ending, used: attempt.used };
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         // A full disk may have room again. A folder that was removed is missed by nobody.
         while let Err(error) = attempt.write_end(&end) {

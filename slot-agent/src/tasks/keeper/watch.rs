@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
 use estimand_api::task_log::OpenLine;
+use estimand_api::task_usage::TaskUsage;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::lease::{LeaseWatch, boot_clock};
@@ -58,7 +59,7 @@ struct PromiseTimes {
 
 /// Something that has happened.
 enum Event {
-    Ended(TaskEnding),
+    Ended(TaskEnding, Option<TaskUsage>),
     Running,
     LeaseOver,
     PromiseEnds,
@@ -100,7 +101,8 @@ impl<'a> Watch<'a> {
         let mut look_at = Instant::now() + LOOK_EVERY;
         loop {
             match self.next(&mut work, &mut outputs, look_at).await {
-                Event::Ended(ending) => {
+                Event::Ended(ending, used) => {
+                    self.attempt.used = used;
                     self.attempt.log.append(outputs.rest());
                     self.write_running();
                     return self.reason.unwrap_or(ending);
@@ -165,7 +167,7 @@ impl<'a> Watch<'a> {
             biased;
             step = work.step(self.is_running) => match step {
                 Step::Running => Event::Running,
-                Step::Ended(ending) => Event::Ended(ending),
+                Step::Ended { ending, used } => Event::Ended(ending, used),
             },
             () = over(self.attempt.lease.as_ref()), if !self.killed => Event::LeaseOver,
             () = at(hard) => Event::PromiseOver,

@@ -1,7 +1,10 @@
 //! The two ways in which a task runs, as its watch sees them: a process, or a container.
 
+use std::time::Duration;
+
 use estimand_api::task::TaskEnding;
-use estimand_exec::{ExceededLimit, Exit, Run, RunOutcome};
+use estimand_api::task_usage::TaskUsage;
+use estimand_exec::{ExceededLimit, Exit, Run, RunOutcome, RunUsage};
 
 use super::container::Container;
 use super::step::Step;
@@ -18,7 +21,11 @@ impl Work {
     pub async fn step(&mut self, is_running: bool) -> Step {
         match self {
             Work::Process(_) if !is_running => Step::Running,
-            Work::Process(run) => Step::Ended(ending(&run.ended().await)),
+            Work::Process(run) => {
+                let outcome = run.ended().await;
+                let used = outcome.usage.map(|usage| used(outcome.ran_for, &usage));
+                Step::Ended { ending: ending(&outcome), used }
+            }
             Work::Container(container) => container.step(is_running).await,
         }
     }
@@ -58,10 +65,25 @@ fn ending(outcome: &RunOutcome) -> TaskEnding {
     }
 }
 
+/// The usage of a run that took so long, as it is told.
+fn used(ran_for: Duration, usage: &RunUsage) -> TaskUsage {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let RunUsage { processor, disk, memory, memory_limit } = usage;
+    TaskUsage {
+        ran_us: micros(ran_for),
+        cpu_user_us: micros(processor.user),
+        cpu_system_us: micros(processor.system),
+        memory_peak: memory.map(|memory| memory.peak),
+        memory_mean: memory.and_then(|memory| memory.mean),
+        memory_cache: memory.map(|memory| memory.cache),
+        memory_limit: *memory_limit,
+        disk_read: disk.read,
+        disk_written: disk.written,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -55,7 +55,7 @@ use agents::orders::OrderBook;
 use agents::{files, news, tunnels as tunnel_orders};
 use http::{
     capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
-    watch as watching, web,
+    usage, watch as watching, web,
 };
 use shared::Shared;
 use storage::{Storage, rows};
@@ -239,6 +239,7 @@ impl ServedPart for TaskService {
             .add(Role::User, tunneling::open, tunneling::__path_open)
             .add(Role::User, web::web, web::__path_web)
             .add(Role::User, changes::delete, changes::__path_delete)
+            .add(Role::User, usage::usage, usage::__path_usage)
             .add(Role::Read, published::list, published::__path_list)
             .add(Role::Operate, published::publish, published::__path_publish)
             .add(Role::Read, published::get, published::__path_get)

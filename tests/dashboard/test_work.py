@@ -182,6 +182,8 @@ class Tasks(DashboardCase):
         self.page.see("line 3\nlast", ".log")
         self.page.see("SUCCEEDED")
         self.page.see("chose it among 1 node with room")
+        self.page.see("asked 16 MiB, used")
+        self.page.see("written")
         self.page.click("Submit it again")
         self.page.wait("another task", lambda: self.page.text("h1") not in ("form-task", ""))
         self.forget_task(self.page.text("h1"))

@@ -151,11 +151,34 @@ function factsOf(task) {
       ["Comes after", task.awaits?.join(", ")],
       ["Needs", Object.entries(resources ?? {}).map(([name, some]) => `${name} ${name === "memory" && typeof some === "number" ? bytes(some) : some}`).join(", ")],
       ["Attempt", task.attempt > 1 ? number(task.attempt) : null],
-      ["Last end", task.ending ? endingOf(task.ending) : null],
+      ["Last end", task.ending ? endingOf(task.ending) + wanting(task) : null],
+      ...usageOf(task.used?.at(-1)?.usage, resources ?? {}),
       ["Submitted", `${instant(task.submittedAt)} by ${task.submittedBy}`],
       ["Over", task.endedAt ? instant(task.endedAt) : null],
       ...Object.entries(rest).filter(([, value]) => value !== null && JSON.stringify(value) !== "{}" && JSON.stringify(value) !== "[]").map(([field, value]) => [field, typeof value === "string" ? value : JSON.stringify(value)]),
     ]),
+  ];
+}
+
+/** The limit and the peak of an attempt that ended for want of memory. */
+function wanting({ ending, used, attempt }) {
+  const last = used?.at(-1);
+  if (ending !== "outOfMemory" || last?.attempt !== attempt || last.usage.memoryLimit === undefined) return "";
+  return `: limit ${bytes(last.usage.memoryLimit)}, peak ${bytes(last.usage.memoryPeak)}`;
+}
+
+/** The usage of the last attempt, beside what was asked for. */
+function usageOf(usage, asked) {
+  if (!usage) return [];
+  const of = (amount, text) => (amount === undefined ? "" : `asked ${text(amount)}, `);
+  const [cpu, ran] = [(usage.cpuUserUs + usage.cpuSystemUs) / 1e6, usage.ranUs / 1e6];
+  const size = (amount) => (typeof amount === "number" ? bytes(amount) : amount);
+  const mean = usage.memoryMean === undefined ? "" : `, ${bytes(usage.memoryMean)} on average`;
+  const cache = usage.memoryCache ? `; page cache ${bytes(usage.memoryCache)}` : "";
+  return [
+    ["Processor", `${of(asked.cpu, number)}used ${ran ? number(cpu / ran) : 0}: ${number(cpu)} s in ${number(ran)} s`],
+    ["Memory", usage.memoryPeak === undefined ? null : `${of(asked.memory, size)}used ${bytes(usage.memoryPeak)}${mean}${cache}`],
+    ["Disk", `read ${bytes(usage.diskRead)}, written ${bytes(usage.diskWritten)}`],
   ];
 }
 

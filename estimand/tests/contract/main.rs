@@ -49,5 +49,6 @@ mod swaps;
 mod tags;
 mod tasks;
 mod uploads;
+mod usage;
 mod users;
 mod watch;

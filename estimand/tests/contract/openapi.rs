@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 72] = [
+const PATHS: [(&str, &[&str]); 73] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -67,6 +67,7 @@ const PATHS: [(&str, &[&str]); 72] = [
     ("/api/tasks/{id}/web/{rest}", &["delete", "get", "patch", "post", "put"]),
     ("/api/tasks/tunnels", &["get"]),
     ("/api/tasks/tunnels/{number}", &["get", "post"]),
+    ("/api/usage", &["get"]),
     ("/api/images", &["get", "post"]),
     ("/api/images/{name}", &["delete", "get"]),
     ("/api/capacity", &["get"]),

@@ -20,15 +20,15 @@ on_every_target!(
 );
 
 /// A task for the node of this agent alone, which waits for it should the agent be slow to be heard of.
-fn document(fake: &Fake<'_>) -> Value {
+pub fn document(fake: &Fake<'_>) -> Value {
     json!({ "command": ["/bin/true"], "nodes": format!("fake={}", fake.node), "onLoss": "wait" })
 }
 
-fn submit(target: &Target, document: &Value) -> Value {
+pub fn submit(target: &Target, document: &Value) -> Value {
     target.tasks.send_json("POST", "/api/tasks", document).expect_status(201).json()
 }
 
-fn task(target: &Target, id: &str) -> Value {
+pub fn task(target: &Target, id: &str) -> Value {
     target.tasks.get(&format!("/api/tasks/{id}")).expect_status(200).json()
 }
 
@@ -36,12 +36,12 @@ fn report(id: &str, stage: &Value) -> Value {
     json!({ "reports": [{ "id": id, "attempt": 1, "at": 1, "stage": stage }] })
 }
 
-fn tell(target: &Target, news: &Value) -> Response {
+pub fn tell(target: &Target, news: &Value) -> Response {
     target.tasks.send_json("POST", "/api/tasks/news", news)
 }
 
 /// Does as an agent does until a task is among those of its node, and returns the assignment.
-fn assigned(fake: &Fake<'_>, id: &str) -> Value {
+pub fn assigned(fake: &Fake<'_>, id: &str) -> Value {
     wait::until(PATIENCE, "the task to be assigned", || {
         fake.beat().expect_status(200);
         let desired = fake.ask("&revision=0");

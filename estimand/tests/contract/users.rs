@@ -16,7 +16,7 @@ on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_use
 type Check = fn(&Users<'_>);
 
 /// Every request about tasks and files that a user may make.
-const REQUESTS: [(&str, &str, Check); 24] = [
+const REQUESTS: [(&str, &str, Check); 25] = [
     ("post", "/api/tasks", a_new_task_is_its_submitters),
     ("get", "/api/tasks", a_list_of_tasks_has_their_own),
     ("get", "/api/tasks/{id}", |users| users.of_one_task("GET", "", 200, false)),
@@ -36,6 +36,7 @@ const REQUESTS: [(&str, &str, Check); 24] = [
     ("delete", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("DELETE", "/web/a", 409, false)),
     ("get", "/api/tasks/events", events_are_those_of_their_tasks),
     ("get", "/api/tasks/watch", a_watch_shows_their_tasks),
+    ("get", "/api/usage", |users| crate::usage::a_user_sees_their_own(users.target)),
     ("get", "/api/files", a_list_of_files_has_their_own),
     ("put", "/api/files/content", equal_paths_are_different_files),
     ("get", "/api/files/content", |users| users.of_one_file("GET", "/content", 200)),
@@ -72,7 +73,8 @@ fn each_request_gives_users_what_is_theirs(target: &Target) {
         let document = http.get("/openapi.json").expect_status(200).json();
         for (path, operations) in document["paths"].as_object().unwrap() {
             let methods = operations.as_object().unwrap().keys();
-            let is_ours = path.starts_with("/api/tasks") || path.starts_with("/api/files");
+            let is_ours =
+                ["/api/tasks", "/api/files", "/api/usage"].iter().any(|begin| path.starts_with(begin));
             described.extend(methods.filter(|_| is_ours).map(|method| (method.clone(), path.clone())));
         }
     }

@@ -13,6 +13,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::TaskNews;
 use estimand_api::task_log::{TaskLogPage, TaskStream};
 use estimand_api::task_record::{NodeCapacity, TaskPage, TaskRecord};
+use estimand_api::task_usage::UsageReport;
 
 /// A selection of tasks.
 #[derive(Debug, Clone, Default)]
@@ -143,6 +144,12 @@ impl Client {
     pub async fn delete_task(&self, id: &str) -> Result<(), Error> {
         let url = self.url(&["api", "tasks", id], &[]);
         self.send(Method::DELETE, url, None, Repeat::OnlyIfNotTaken).await.map(drop)
+    }
+
+    /// The usage of the tasks that are kept, added up by `user`, `array`, or `label:NAME`.
+    pub async fn task_usage(&self, by: &str) -> Result<UsageReport, Error> {
+        let answer = self.get(self.url(&["api", "usage"], &[("by", by)])).await?;
+        self.read(&answer)
     }
 
     pub async fn capacity(&self) -> Result<Vec<NodeCapacity>, Error> {

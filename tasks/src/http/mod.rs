@@ -11,6 +11,7 @@ pub mod read;
 mod selection;
 pub mod timeline;
 pub mod tunnels;
+pub mod usage;
 mod views;
 pub mod watch;
 pub mod web;

@@ -21,6 +21,7 @@ Examples:
   estimand tasks forward t17 8888
   estimand tasks watch --state FAILED,LOST
   estimand tasks events --json > trace.jsonl
+  estimand tasks usage --by label:study
   estimand tasks cancel t17";
 
 const SUBMIT_EXAMPLES: &str = "\
@@ -73,6 +74,8 @@ pub enum TasksAction {
     Events(Remotely<TaskEventsArgs>),
     /// Show what happens to tasks, until Ctrl-C; of one task all that happened, until it is over
     Watch(Remotely<TaskEventsArgs>),
+    /// Show what tasks used beside what they asked for, added up
+    Usage(Remotely<UsageArgs>),
     /// Forget tasks that are over, with their logs
     Delete(Remotely<SomeTasksArgs>),
 }
@@ -138,6 +141,13 @@ pub struct ListTasksArgs {
 pub struct TaskArgs {
     /// The task or array
     pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct UsageArgs {
+    /// Added up by user, by array, or by the values of a label (label:NAME)
+    #[arg(long, value_name = "WHAT", default_value = "user")]
+    pub by: String,
 }
 
 #[derive(Debug, Args)]
@@ -213,6 +223,7 @@ impl TasksArgs {
             TasksAction::Show(args) | TasksAction::Outputs(args) => &args.remote,
             TasksAction::Logs(args) => &args.remote,
             TasksAction::Forward(args) => &args.remote,
+            TasksAction::Usage(args) => &args.remote,
             TasksAction::Events(args) => &args.remote,
             TasksAction::Watch(args) => &args.remote,
             TasksAction::Cancel(args) | TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,

@@ -8,6 +8,7 @@ mod logs;
 mod outputs;
 mod run;
 mod show;
+mod usage;
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,
         Some(TasksAction::Cancel(args)) => cancel(session, &args.own).await,
         Some(TasksAction::Wait(args)) => wait(session, &args.own).await,
+        Some(TasksAction::Usage(args)) => usage::usage(session, &args.own).await,
         Some(TasksAction::Delete(args)) => delete(session, &args.own).await,
         None => {
             show::list(session, &crate::arguments::tasks::ListTasksArgs { limit: 50, ..Default::default() })

@@ -10,6 +10,7 @@ use estimand_api::task_record::{TaskRecord, TaskTransition};
 use estimand_client::TaskQuery;
 use serde_json::Value;
 
+use super::usage;
 use crate::arguments::tasks::ListTasksArgs;
 use crate::commands::Session;
 use crate::output::failure::Failure;
@@ -147,7 +148,9 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts.extend(task.node.as_ref().map(|node| ("node", Cell::from(node))));
     facts.extend(task.why.as_ref().and_then(why).map(|why| ("chosen by", Cell::from(why))));
     facts.extend((task.attempt > 0).then(|| ("attempt", Cell::from(task.attempt.to_string()))));
-    facts.extend(task.ending.as_ref().map(|ending| ("last end", Cell::from(ending.to_string()))));
+    let last = task.used.last().filter(|used| used.attempt == task.attempt).map(|used| &used.usage);
+    facts.extend(task.ending.as_ref().map(|ending| ("last end", Cell::from(usage::ending(ending, last)))));
+    facts.extend(usage::facts(task).into_iter().map(|(label, figures)| (label, Cell::from(figures))));
     facts.push(("submitted", when(task.submitted_at)));
     facts.push(("by", Cell::from(&task.submitted_by)));
     facts.extend(task.ended_at.map(|at| ("over", when(at))));
@@ -177,5 +180,6 @@ fn happened(transition: &TaskTransition) -> String {
         }
         _ => String::new(),
     };
-    format!("  {}  {from} -> {to}  {event}, by {actor}", words::instant(*at))
+    let used = usage::of_cause(cause).map(|used| format!("; {used}")).unwrap_or_default();
+    format!("  {}  {from} -> {to}  {event}, by {actor}{used}", words::instant(*at))
 }

@@ -41,6 +41,7 @@ pub mod series;
 pub mod share;
 pub mod size;
 pub mod slot;
+pub mod study;
 pub mod task;
 pub mod task_document;
 pub mod task_event;

@@ -358,3 +358,40 @@ diesel::table! {
         limits -> Text,
     }
 }
+
+diesel::table! {
+    t_study (number) {
+        number -> BigInt,
+        id -> Text,
+        user_name -> Nullable<Text>,
+        document -> Text,
+        seed -> BigInt,
+        progress -> Text,
+        made_at -> BigInt,
+        made_by -> Text,
+        ended_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_trial (study, number) {
+        study -> BigInt,
+        number -> BigInt,
+        parameters -> Text,
+        seen -> BigInt,
+        idempotency_key -> Nullable<Text>,
+        progress -> Text,
+        asked_at -> BigInt,
+        ended_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    t_trial_report (study, trial, step) {
+        study -> BigInt,
+        trial -> BigInt,
+        step -> BigInt,
+        value -> Double,
+        at -> BigInt,
+    }
+}

@@ -1,0 +1,3 @@
+DROP TABLE IF EXISTS t_trial_report;
+DROP TABLE IF EXISTS t_trial;
+DROP TABLE IF EXISTS t_study;

@@ -1,0 +1,3 @@
+DROP TABLE t_trial_report;
+DROP TABLE t_trial;
+DROP TABLE t_study;

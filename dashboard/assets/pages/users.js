@@ -8,7 +8,7 @@ import { bytes, number } from "../lib/words.js";
 
 const EVERY_MS = 5000;
 // The kinds whose amounts are bytes; those of the priority are not parts of anything.
-const BYTES = new Set(["memory", "logs", "reservationBytes", "fileBytes", "bodies", "responses"]);
+const BYTES = new Set(["memory", "logs", "reservationBytes", "studyBytes", "fileBytes", "bodies", "responses"]);
 const amount = (kind, value) => (BYTES.has(kind) ? bytes(value) : number(value));
 const part = ([, { used, limit }]) => used / Math.max(1, limit);
 const percent = (value) => `${Math.floor(100 * value)} %`;

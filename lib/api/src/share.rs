@@ -18,6 +18,7 @@ pub enum ShareKind {
     Reservations,
     ReservationBytes,
     Units,
+    StudyBytes,
     Files,
     FileBytes,
     Uploads,
@@ -55,7 +56,7 @@ pub struct ShareDeclaration {
 }
 
 /// As many as there are kinds.
-pub const KINDS_OF_SHARE: usize = 17;
+pub const KINDS_OF_SHARE: usize = 18;
 
 /// All kinds, each at its own place.
 pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
@@ -83,6 +84,14 @@ pub static KINDS: [ShareDeclaration; KINDS_OF_SHARE] = {
             "cancel some",
         ),
         declared(Kind::Units, "units", "units", Number, "units promised", "cancel reservations"),
+        declared(
+            Kind::StudyBytes,
+            "studyBytes",
+            "study-bytes",
+            Bytes,
+            "studies and reports kept",
+            "delete some",
+        ),
         declared(Kind::Files, "files", "files", Number, "files kept", "remove some"),
         declared(Kind::FileBytes, "fileBytes", "file-bytes", Bytes, "files kept", "remove some"),
         declared(Kind::Uploads, "uploads", "uploads", Number, "uploads at once", "end some"),

@@ -1,0 +1,5 @@
+//! The service of tuning: studies find good parameters by trials that run anywhere, in any language.
+//!
+//! Which parameters are tried next, which trials end early, and how much a parameter matters is up to `estimand-tuning`, which
+
+mod document;

@@ -2,4 +2,9 @@
 //!
 //! Which parameters are tried next, which trials end early, and how much a parameter matters is up to `estimand-tuning`, which
 
+mod change;
 mod document;
+mod shelves;
+mod study;
+mod table;
+mod trial;

@@ -78,17 +78,7 @@ pub struct StoredStudies {
 
 static STUDIES: Rows = Rows {
     table: "t_study",
-    columns: &[
-        "number",
-        "id",
-        "user_name",
-        "document",
-        "seed",
-        "progress",
-        "made_at",
-        "made_by",
-        "ended_at",
-    ],
+    columns: &["number", "id", "user_name", "document", "seed", "progress", "made_at", "made_by", "ended_at"],
     replaced_by: 1,
 };
 static TRIALS: Rows = Rows {

@@ -4,9 +4,7 @@
 mod common;
 
 use common::Place;
-use estimand_store::{
-    Error, StoredStudies, StudyGroup, StudyRow, TrialReportRow, TrialRow, TrialTail,
-};
+use estimand_store::{Error, StoredStudies, StudyGroup, StudyRow, TrialReportRow, TrialRow, TrialTail};
 
 on_every_store!(studies_are_kept_with_their_trials, a_study_goes_in_pieces);
 

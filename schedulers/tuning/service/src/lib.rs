@@ -4,7 +4,13 @@
 
 mod change;
 mod document;
+mod metrics;
+mod requests;
+mod shared;
 mod shelves;
+mod storage;
 mod study;
 mod table;
 mod trial;
+mod views;
+mod writer;

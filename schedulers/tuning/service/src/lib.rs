@@ -2,9 +2,12 @@
 //!
 //! Which parameters are tried next, which trials end early, and how much a parameter matters is up to `estimand-tuning`, which
 
+mod asking;
+mod background;
 mod change;
 mod document;
 mod metrics;
+mod proposing;
 mod requests;
 mod shared;
 mod shelves;

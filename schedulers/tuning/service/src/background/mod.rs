@@ -1,0 +1,44 @@
+//! The background loops: proposals are made ahead, and studies, trials and deleted rows end in their time.
+
+mod proposer;
+mod tidier;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use estimand_runtime::{Loop, Tasks};
+use estimand_service::Writer;
+use tokio::sync::{Mutex, mpsc};
+
+use crate::shared::Shared;
+use crate::shelves::Shelf;
+use crate::writer::StudiesState;
+
+use tidier::Tidier;
+
+/// After failures: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often the tidier looks although nothing was announced.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+pub fn start(
+    shared: &Arc<Shared>,
+    writer: &Writer<StudiesState>,
+    starting: mpsc::Receiver<Arc<Shelf>>,
+    tasks: &Tasks,
+) {
+    let to = writer.clone();
+    let tidying = Loop {
+        name: "tuning-tidier",
+        activity: "ending what is over in studies",
+        every: TIDY_EVERY,
+        pauses: PAUSES,
+    };
+    tidying.spawn(tasks, shared, |all| &all.tidying, move |shared| Tidier { shared, writer: to.clone() });
+    // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
+    let (all, starting) = (Arc::clone(shared), Arc::new(Mutex::new(starting)));
+    tasks.spawn_until_stop("tuning-proposers", move || {
+        let (shared, starting) = (Arc::clone(&all), Arc::clone(&starting));
+        async move { proposer::run(&shared, &mut *starting.lock().await).await }
+    });
+}

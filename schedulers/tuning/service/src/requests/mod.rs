@@ -55,3 +55,6 @@ fn ended(study: &Study, trial: TrialNumber, progress: TrialProgress, at: i64) ->
     Change(std::iter::once(end).chain(over).collect())
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

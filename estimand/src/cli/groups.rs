@@ -8,6 +8,8 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 use super::{Cli, tips};
 use crate::services::SERVICES;
 
+/// The width of the screen.
+const WIDTH: usize = 80;
 /// The width before the sentences.
 const NAMES_WIDTH: usize = 29;
 
@@ -123,11 +125,27 @@ fn shown(command: &Command, line: &Line) -> String {
         Several(names, sentence) => (names.join(", "), (*sentence).to_owned()),
         Services(sentence) => (SERVICES.map(|kind| kind.command).join(", "), (*sentence).to_owned()),
     };
-    let names = format!("  {names}");
-    match names.len() < NAMES_WIDTH {
-        true => format!("{names:NAMES_WIDTH$}{sentence}\n"),
-        false => format!("{names}\n{:NAMES_WIDTH$}{sentence}\n", ""),
+    let names = wrapped(&names);
+    let last = names.rsplit('\n').next().unwrap_or_default().len();
+    if last < NAMES_WIDTH {
+        format!("{names}{:1$}{sentence}\n", "", NAMES_WIDTH - last)
+    } else {
+        format!("{names}\n{:NAMES_WIDTH$}{sentence}\n", "")
     }
+}
+
+/// Names with commas between them, in lines that are indented and not too long.
+fn wrapped(names: &str) -> String {
+    let mut lines = vec!["  ".to_owned()];
+    for name in names.split_inclusive(", ") {
+        if lines.last().is_some_and(|line| line.len() + name.trim_end().len() > WIDTH) {
+            lines.push("  ".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(name);
+        }
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 /// The options that stand before any command; each command's help explains them.

@@ -9,13 +9,21 @@ mod manager;
 mod registry;
 mod reservations;
 mod tasks;
+mod tuning;
 
 pub use command::{AllTerms, ServiceCommand};
 pub use kind::{Host, Introduction, Owner, ServiceHandle, ServiceKind, ServiceOptions};
 
 /// All services, in the order in which they are named and started.
-pub static SERVICES: [&ServiceKind; 6] =
-    [&registry::KIND, &data::KIND, &manager::KIND, &tasks::KIND, &files::KIND, &reservations::KIND];
+pub static SERVICES: [&ServiceKind; 7] = [
+    &registry::KIND,
+    &data::KIND,
+    &manager::KIND,
+    &tasks::KIND,
+    &files::KIND,
+    &reservations::KIND,
+    &tuning::KIND,
+];
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,16 @@ use crate::credentials::{data_dir_or_default, default_data_dir};
 use crate::yaml;
 
 /// The commands that listen. An agent opens no port.
-pub const SERVICES: [&str; 7] =
-    ["up", "registry", "data", "manager", "task-service", "file-service", "reservation-service"];
+pub const SERVICES: [&str; 8] = [
+    "up",
+    "registry",
+    "data",
+    "manager",
+    "task-service",
+    "file-service",
+    "reservation-service",
+    "tuning-service",
+];
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// The variable that goes before the setting `store`.
 const STORE_VARIABLE: &str = "ESTIMAND_STORE";

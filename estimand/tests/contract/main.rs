@@ -44,6 +44,7 @@ mod selections;
 mod service;
 mod standby;
 mod states;
+mod studies;
 mod summaries;
 mod swaps;
 mod tags;

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 73] = [
+const PATHS: [(&str, &[&str]); 85] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -84,6 +84,18 @@ const PATHS: [(&str, &[&str]); 73] = [
     ("/api/credits", &["get"]),
     ("/api/credits/journal", &["get"]),
     ("/api/credits/grants", &["post"]),
+    ("/api/studies", &["get", "post"]),
+    ("/api/studies/{id}", &["delete", "get"]),
+    ("/api/studies/{id}/pause", &["post"]),
+    ("/api/studies/{id}/resume", &["post"]),
+    ("/api/studies/{id}/stop", &["post"]),
+    ("/api/studies/{id}/ask", &["post"]),
+    ("/api/studies/{id}/trials", &["get"]),
+    ("/api/studies/{id}/trials/{number}", &["get"]),
+    ("/api/studies/{id}/trials/{number}/report", &["post"]),
+    ("/api/studies/{id}/trials/{number}/tell", &["post"]),
+    ("/api/studies/{id}/best", &["get"]),
+    ("/api/studies/{id}/importance", &["get"]),
     ("/", &["get"]),
     ("/assets/{file}", &["get"]),
     ("/assets/{folder}/{file}", &["get"]),

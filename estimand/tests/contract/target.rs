@@ -51,8 +51,8 @@ enum Store {
     Mariadb,
 }
 
-/// A data service, a registry, a manager, a task service, a file service and a reservation service: one process with an agent
-/// in it that may run nothing, or six without any agent.
+/// A data service, a registry, a manager, a task service, a file service, a reservation service and a tuning service: one process
+/// with an agent in it that may run nothing, or seven without any agent.
 pub struct Target {
     pub data: Http,
     pub registry: Http,
@@ -60,6 +60,7 @@ pub struct Target {
     pub tasks: Http,
     pub files: Http,
     pub reservations: Http,
+    pub tuning: Http,
     /// `HOST:PORT`, for checks that speak to the socket themselves.
     pub data_address: String,
     pub registry_address: String,
@@ -88,7 +89,7 @@ impl Target {
         let url = store.url(&folder);
         let up = process::estimand().store(&url).data_dir(folder.join("up")).start();
         let base = up.base_url();
-        let others = [Http::new(base), Http::new(base), Http::new(base)];
+        let others = [Http::new(base), Http::new(base), Http::new(base), Http::new(base)];
         Target::new(Plane::of(&up), others, url, vec![up])
     }
 
@@ -106,14 +107,17 @@ impl Target {
         let args = ["reservation-service", "--task-service", tasks.base_url()];
         let sale = process::estimand().args(args).store(&url);
         let sale = sale.data_dir(folder.join("reservations")).start();
+        let tuning = process::estimand().args(["tuning-service"]).store(&url);
+        let tuning = tuning.data_dir(folder.join("tuning")).start();
         let (work, kept) = (Http::new(tasks.base_url()), Http::new(files.base_url()));
         let sold = Http::new(sale.base_url());
-        let processes = vec![data, registry, manager, tasks, files, sale];
-        Target::new(plane, [work, kept, sold], url, processes)
+        let tuned = Http::new(tuning.base_url());
+        let processes = vec![data, registry, manager, tasks, files, sale, tuning];
+        Target::new(plane, [work, kept, sold, tuned], url, processes)
     }
 
-    fn new(plane: Plane, others: [Http; 3], store: String, processes: Vec<Estimand>) -> Self {
-        let [tasks, files, reservations] = others;
+    fn new(plane: Plane, others: [Http; 4], store: String, processes: Vec<Estimand>) -> Self {
+        let [tasks, files, reservations, tuning] = others;
         // It is ready also while it stands by.
         wait::until_ok(PATIENCE, "the manager to lead", || match plane.manager.get("/api/nodes") {
             answer if answer.status == 200 => Ok(()),
@@ -131,14 +135,23 @@ impl Target {
             tasks,
             files,
             reservations,
+            tuning,
             store,
             names: AtomicU32::new(0),
             _processes: Mutex::new(processes),
         }
     }
 
-    pub fn services(&self) -> [&Http; 6] {
-        [&self.data, &self.registry, &self.manager, &self.tasks, &self.files, &self.reservations]
+    pub fn services(&self) -> [&Http; 7] {
+        [
+            &self.data,
+            &self.registry,
+            &self.manager,
+            &self.tasks,
+            &self.files,
+            &self.reservations,
+            &self.tuning,
+        ]
     }
 
     /// A name, of data or of a node, that nobody else uses.

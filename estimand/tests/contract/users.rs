@@ -109,6 +109,7 @@ pub struct Caller {
     pub tasks: Http,
     files: Http,
     pub reservations: Http,
+    pub tuning: Http,
 }
 
 impl Caller {
@@ -116,7 +117,8 @@ impl Caller {
         let token = Some(token_with(target, &json!({ "role": "user", "user": user })));
         let to = |http: &Http| Http::new(&format!("http://{}", http.authority())).showing(token.as_deref());
         let (tasks, files, reservations) = (to(&target.tasks), to(&target.files), to(&target.reservations));
-        Caller { name: user.to_owned(), token, tasks, files, reservations }
+        let tuning = to(&target.tuning);
+        Caller { name: user.to_owned(), token, tasks, files, reservations, tuning }
     }
 
     /// A task that no node takes.

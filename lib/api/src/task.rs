@@ -25,6 +25,10 @@ pub const CONTAINERS_LABEL: &str = "docker";
 /// The variable that says at which port a task is to listen.
 pub const PORT_VARIABLE: &str = "ESTIMAND_TASK_PORT";
 
+/// The variable that has the parameters of a trial as JSON. Of all that begin with `ESTIMAND_` it alone is given by whoever submits a
+/// task; every node lets it through.
+pub const PARAMETERS_VARIABLE: &str = "ESTIMAND_TASK_PARAMETERS";
+
 /// Between SIGUSR1, by which a task that makes room hears that it is to write down how far it is, and SIGTERM.
 pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
 /// Between SIGTERM and SIGKILL.

@@ -104,6 +104,8 @@ fn what_must_go_together_does() {
     has(json!({ "command": "x", "volumes": "/a/../etc:/b" }), "absolute paths without `..`");
     has(json!({ "command": "x", "environment": { "ESTIMAND_A": "b" } }), "set by the agent");
     assert!(parse(&json!({ "image": "busybox" })).is_ok());
+    let of_trial = json!({ "command": "x", "environment": { "ESTIMAND_TASK_PARAMETERS": "{}" } });
+    assert!(parse(&of_trial).is_ok());
     let long = "a".repeat(63);
     assert!(parse(&json!({ "command": "x", "id": long })).is_ok());
     has(json!({ "command": "x", "id": long, "count": 2 }), "too long for an array");

@@ -12,7 +12,7 @@ use crate::file_share::{ReadPath, ReadPathError};
 use crate::json::kind_of;
 use crate::problem::FieldError;
 use crate::resources;
-use crate::task::{LEASE_EXPECTED, LEASES};
+use crate::task::{LEASE_EXPECTED, LEASES, PARAMETERS_VARIABLE};
 use crate::task_files::{MAX_TASK_FILES, OutputPattern};
 
 /// The width of the paper's columns.
@@ -158,7 +158,7 @@ fn check_variable(name: &str, value: &str) -> Result<(), String> {
     if !first || name.len() > 128 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return Err(format!("has `{name}`, which is not a variable's name: letters, digits and `_`"));
     }
-    if name.starts_with("ESTIMAND_") {
+    if name.starts_with("ESTIMAND_") && name != PARAMETERS_VARIABLE {
         return Err(format!("has `{name}`: names that begin with ESTIMAND_ are set by the agent"));
     }
     if value.contains('\0') { Err(format!("has `{name}`, whose value contains a NUL")) } else { Ok(()) }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use clap::ArgMatches;
+use clap::{Args, FromArgMatches as _, ValueHint};
 use estimand_access::Access;
+use estimand_cli::arguments::parse;
 use estimand_runtime::SystemClock;
 use estimand_tuning_service::{TuningService, TuningServiceOptions};
 use estimand_web::ServedPart;
 
-use super::{Host, Owner, ServiceHandle, ServiceKind, ServiceOptions};
+use super::{Host, Introduction, Owner, ServiceHandle, ServiceKind, ServiceOptions};
 
 pub static KIND: ServiceKind = ServiceKind {
     command: "tuning-service",
@@ -18,16 +19,34 @@ pub static KIND: ServiceKind = ServiceKind {
     makes_tokens: false,
     keeps_files: false,
     on_platform: false,
-    peers: |command| command,
+    peers: TuningPeers::augment_args,
     terms: |command| command,
-    options: |_: &ArgMatches, _| Ok(Box::new(TuningStart)),
+    options: |matches, alone| {
+        let peers = alone.then(|| TuningPeers::from_arg_matches(matches)).transpose()?;
+        Ok(Box::new(TuningStart { peers }))
+    },
 };
 
-struct TuningStart;
+// The services that it speaks to.
+#[derive(Debug, Clone, Args)]
+struct TuningPeers {
+    /// The task service, which runs the trials of studies with a task [default: none; whoever asks runs them]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = parse::address)]
+    task_service: Option<String>,
+}
+
+struct TuningStart {
+    /// None: they are in this process.
+    peers: Option<TuningPeers>,
+}
 
 impl ServiceOptions for TuningStart {
     fn kind(&self) -> &'static ServiceKind {
         &KIND
+    }
+
+    fn speaks_to_others(&self) -> bool {
+        self.peers.as_ref().is_some_and(|peers| peers.task_service.is_some())
     }
 
     fn start(&self, host: &Host<'_>) -> anyhow::Result<Box<dyn ServiceHandle>> {
@@ -36,14 +55,27 @@ impl ServiceOptions for TuningStart {
             clock: Arc::new(SystemClock),
             on_fatal: host.on_fatal(),
         };
-        Ok(Box::new(TuningHandle(TuningService::start(options, &host.tasks, &host.readiness))))
+        let service = TuningService::start(options, &host.tasks, &host.readiness);
+        Ok(Box::new(TuningHandle { service, peers: self.peers.clone() }))
     }
 }
 
-struct TuningHandle(TuningService);
+struct TuningHandle {
+    service: TuningService,
+    peers: Option<TuningPeers>,
+}
 
 impl ServiceHandle for TuningHandle {
     fn parts(&self, _: &Access) -> Vec<Box<dyn ServedPart>> {
-        vec![Box::new(self.0.clone())]
+        vec![Box::new(self.service.clone())]
+    }
+
+    fn introduce(&mut self, introduction: &Introduction<'_>) -> anyhow::Result<()> {
+        let here = || TuningPeers { task_service: Some(introduction.own.to_owned()) };
+        let peers = self.peers.clone().unwrap_or_else(here);
+        if let Some(address) = peers.task_service {
+            self.service.set_task_service(introduction.client(&address, "the task service")?);
+        }
+        Ok(())
     }
 }

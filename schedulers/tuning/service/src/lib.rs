@@ -3,7 +3,7 @@
 //! Which parameters are tried next, which trials end early, and how much a parameter matters is up to `estimand-tuning`, which
 //! is pure. Here are the studies and their trials: `document` (a study as it is asked for), `requests` and `writer` (one change
 //! after the other, each stored and then shown), `proposing`, `shelves` and `background` (proposals are made ahead), `asking`
-//! (a question waits for them), `storage`, and `http` (the handlers).
+//! (a question waits for them), `reporting`, `storage`, and `http` (the handlers).
 //!
 //! Invariants: proposal n of a study is a function of its seed, n, and the first `seen` results in the order in which they
 //! were stored, and `seen` is stored with it; a trial is given to one question, and has one result; what was acknowledged is
@@ -16,6 +16,7 @@ mod document;
 mod http;
 mod metrics;
 mod proposing;
+mod reporting;
 mod requests;
 mod shared;
 mod shelves;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use estimand_api::problem::Problem;
 use estimand_api::share::ShareKind;
 use estimand_api::study::{ParameterImportance, StudyImportance, StudyRecord};
+use estimand_client::Client;
 use estimand_runtime::metrics::Exposition;
 use estimand_runtime::{Clock, Readiness, Tasks};
 use estimand_service::{OnFatal, Writer};
@@ -43,8 +45,8 @@ use tokio::task::spawn_blocking;
 use asking::{Asked, Question};
 use document::Document;
 use http::{studies, trials};
-use proposing::{history, is_pruned};
-use requests::{Create, Judged, MAX_BYTES, Made, ReportValue, Steer, Step, Tell};
+use proposing::history;
+use requests::{Create, MAX_BYTES, Made, ReportValue, Steer, Step, Tell};
 use shared::Shared;
 use shelves::Shelves;
 use storage::Storage;
@@ -52,9 +54,6 @@ use trial::Trial;
 use writer::StudiesState;
 
 pub use document::MAX_DOCUMENT_BYTES;
-
-/// From so many trials on a verdict is not left to the thread that answers requests.
-const JUDGED_AT_ONCE: u64 = 256;
 
 /// A seed that is drawn is below this.
 const MAX_SEED: u64 = 1 << 32;
@@ -87,6 +86,12 @@ impl TuningService {
         TuningService(Arc::new(Inner { shared, writer }))
     }
 
+    /// Sets the task service, which runs trials; it may not be known when this starts. Without one, none run as tasks. The first
+    /// one given stays.
+    pub fn set_task_service(&self, client: Client) {
+        let _ = self.0.shared.tasks.set(client);
+    }
+
     fn shared(&self) -> &Shared {
         &self.0.shared
     }
@@ -111,22 +116,8 @@ impl TuningService {
         asking::ask(self.shared(), &self.0.writer, question).await
     }
 
-    /// Stores a report, and says whether the trial should stop. Once it should, it always should.
     async fn report(&self, report: ReportValue) -> Result<bool, Problem> {
-        let trial = report.trial;
-        let (definition, trials) = self.0.writer.submit(report).await?;
-        if trials.get(trial).is_some_and(|trial| trial.progress.stop) {
-            return Ok(true);
-        }
-        let study = definition.number;
-        let is_quick = trials.next() < JUDGED_AT_ONCE;
-        let judge = move || is_pruned(&definition, &trials, trial);
-        let stop =
-            if is_quick { judge() } else { spawn_blocking(judge).await.map_err(|_| Problem::internal())? };
-        if stop {
-            self.0.writer.submit(Judged { study, trial }).await?;
-        }
-        Ok(stop)
+        reporting::report(&self.0.writer, report).await
     }
 
     async fn tell(&self, tell: Tell) -> Result<Arc<Trial>, Problem> {

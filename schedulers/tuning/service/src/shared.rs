@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use estimand_api::problem::Problem;
+use estimand_client::Client;
 use estimand_runtime::{Clock, Rounds};
 use estimand_service::Published;
 use estimand_web::Scope;
+use tokio::sync::SetOnce;
 
 use crate::change::{Change, Edit, NAME, Rejection};
 use crate::metrics::Figures;
@@ -21,6 +23,9 @@ pub struct Shared {
     pub shelves: Shelves,
     /// A study is deleted, a time is over, or a trial is silent.
     pub tidying: Rounds,
+    /// The task service, which runs trials; none is known before the process listens.
+    pub tasks: SetOnce<Client>,
+    pub running: Rounds,
     pub figures: Figures,
 }
 
@@ -31,6 +36,8 @@ impl Shared {
             table: Published::new(NAME),
             shelves,
             tidying: Rounds::new(),
+            tasks: SetOnce::new(),
+            running: Rounds::new(),
             figures: Figures::default(),
         }
     }

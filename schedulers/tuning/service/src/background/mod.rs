@@ -1,8 +1,10 @@
-//! The background loops: proposals are made ahead, and studies, trials and deleted rows end in their time.
+//! The background loops: proposals are made ahead, trials run as tasks, and studies, trials and deleted rows end in their time.
 
 mod proposer;
+mod runner;
 mod tidier;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +16,14 @@ use crate::shared::Shared;
 use crate::shelves::Shelf;
 use crate::writer::StudiesState;
 
+use runner::Runner;
 use tidier::Tidier;
 
 /// After failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often the tidier looks although nothing was announced.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
+const RUN_EVERY: Duration = Duration::from_secs(1);
 
 pub fn start(
     shared: &Arc<Shared>,
@@ -35,6 +39,15 @@ pub fn start(
         pauses: PAUSES,
     };
     tidying.spawn(tasks, shared, |all| &all.tidying, move |shared| Tidier { shared, writer: to.clone() });
+    let to = writer.clone();
+    let running =
+        Loop { name: "tuning-runner", activity: "running trials as tasks", every: RUN_EVERY, pauses: PAUSES };
+    running.spawn(
+        tasks,
+        shared,
+        |all| &all.running,
+        move |shared| Runner { shared, writer: to.clone(), lines: HashMap::new(), has_tasks: true },
+    );
     // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
     let (all, starting) = (Arc::clone(shared), Arc::new(Mutex::new(starting)));
     tasks.spawn_until_stop("tuning-proposers", move || {

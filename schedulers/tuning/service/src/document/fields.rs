@@ -9,12 +9,13 @@ use estimand_api::json::kind_of;
 use estimand_api::names::MAX_USER_NAME;
 use estimand_api::problem::FieldError;
 use estimand_api::schema::optional;
+use estimand_api::task_document::TaskDocument;
 use estimand_tuning::Direction;
 use estimand_tuning::space::{Parameters, parse as parse_space};
 use serde_json::{Value, json};
 
 use super::rules::{self, finite};
-use super::{Draft, StopRules};
+use super::{Draft, StopRules, StudyTask};
 
 /// A question waits so long for a proposal that knows of all results, if nothing is said, and never longer than the other.
 pub const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,6 +23,9 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most known points.
 const MAX_ENQUEUED: usize = 1_000;
+
+/// The most tasks of a study at once.
+const MAX_PARALLEL: u64 = 1_000;
 
 /// Numbers in JSON are exact up to there.
 const MAX_SEED: u64 = 1 << 53;
@@ -142,6 +146,27 @@ pub const FIELDS: &[Field<Draft>] = &[
                 fitting => Ok(fitting),
             });
         },
+        ..Field::PLAIN
+    },
+    Field {
+        name: "task",
+        expected: "the document of a task, as `POST /api/tasks` takes it, without `id`, `count`, `after` and `promise`",
+        description: "What runs a trial: `{name}` in its command is the value of a parameter, `ESTIMAND_TASK_PARAMETERS` has all of \
+                      them as JSON. Its output has lines `estimand-report {\"step\": 1, \"value\": 0.5}` and at last \
+                      `estimand-result {\"value\": 0.9}`. For operators",
+        schema: || optional::<TaskDocument>(""),
+        read: |it, draft| {
+            let place = it.place();
+            draft.task = it.part(|value| StudyTask::read(&place, value));
+        },
+        ..Field::PLAIN
+    },
+    Field {
+        name: "parallel",
+        expected: "a whole number from 1 to 1000",
+        description: "How many tasks of its trials are there at once; by default 1",
+        schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_PARALLEL }),
+        read: |it, draft| draft.parallel = it.optional(|value| fields::whole(value, 1, MAX_PARALLEL)),
         ..Field::PLAIN
     },
     Field {

@@ -2,13 +2,17 @@
 
 mod fields;
 mod rules;
+mod task;
 
 use std::time::Duration;
 
+use estimand_api::access::forbidden_field;
 use estimand_api::declaration;
+use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
 use estimand_api::json::parse_object;
 use estimand_api::problem::{FieldError, Problem};
+use estimand_api::task_document::TaskDocument;
 use estimand_tuning::samplers::Sampler;
 use estimand_tuning::space::{Parameters, Space};
 use estimand_tuning::{Direction, Study};
@@ -16,6 +20,7 @@ use estimand_web::Scope;
 use serde_json::{Map, Value, json};
 
 pub use rules::{StudyPruner, is_blind};
+pub use task::{STUDY_LABEL, StudyTask, trial_of};
 
 use fields::FIELDS;
 
@@ -53,6 +58,10 @@ pub struct Document {
     pub silence: Option<Duration>,
     /// How long a question waits for a proposal that knows of all results.
     pub patience: Duration,
+    /// The task that runs its trials; none: whoever asks runs them.
+    pub task: Option<StudyTask>,
+    /// How many of its tasks are there at once.
+    pub parallel: u64,
     /// As it was given, without fields that say nothing.
     pub map: Map<String, Value>,
     /// About as many as it takes in memory and in the store.
@@ -73,13 +82,15 @@ struct Draft {
     stop: StopRules,
     silence: Option<Duration>,
     patience: Option<Duration>,
+    task: Option<StudyTask>,
+    parallel: Option<u64>,
 }
 
 /// The schema of a [`Document`].
 #[derive(Debug)]
 pub enum StudyDocument {}
 
-estimand_api::described!(StudyDocument, [estimand_api::duration::Span], described());
+estimand_api::described!(StudyDocument, [Span, TaskDocument], described());
 
 fn described() -> Value {
     json!({
@@ -113,6 +124,14 @@ impl Document {
         if let Some(space) = &draft.space {
             fields.extend(outside(space, &draft.enqueued));
         }
+        if draft.parallel.is_some() && fields.value("task").is_none() {
+            let error = fields.error("parallel", "is for studies with a task");
+            error.expected = Some("`task`, or nothing: whoever asks runs as many as they like".to_owned());
+        }
+        if draft.silence.is_some() && fields.value("task").is_some() {
+            let error = fields.error("silence", "goes not with `task`, which may wait for a node for long");
+            error.expected = Some("a `timeout` in the task".to_owned());
+        }
         fields.end_body()?;
         let (Some(id), Some(direction), Some(space)) = (draft.id, draft.direction, draft.space) else {
             // Each of them is required, so its absence was an error.
@@ -131,6 +150,8 @@ impl Document {
             stop: draft.stop,
             silence: draft.silence,
             patience: draft.patience.unwrap_or(fields::PATIENCE),
+            task: draft.task,
+            parallel: draft.parallel.unwrap_or(1),
             map,
             bytes,
         })
@@ -139,6 +160,13 @@ impl Document {
     /// Makes it the caller's own, if that is a user, and says so if it names another one.
     pub fn claim(&mut self, scope: &Scope) -> Result<(), Problem> {
         scope.claim("user", &mut self.user)?;
+        if scope.user().is_some() && self.task.is_some() {
+            // The service would submit it with its own power.
+            let error = FieldError::new("task", "is for operators to give");
+            return Err(forbidden_field(
+                error.expected("nothing: ask for trials, run them, and tell their results"),
+            ));
+        }
         if let Some(user) = &self.user {
             self.map.insert("user".to_owned(), json!(user));
         }

@@ -1,0 +1,103 @@
+//! Trials that run as tasks on a real agent.
+
+use estimand_testkit::sale_plane::SalePlane;
+use estimand_testkit::wait::{self, PATIENCE};
+use serde_json::{Value, json};
+
+use crate::repeats::trials;
+
+/// Waits until a study is over, and its tasks are gone.
+fn wait_until_over(plane: &SalePlane, id: &str) -> Value {
+    let over = wait::until_ok(PATIENCE, "the study to be over", || {
+        let study = plane.http.get(&format!("/api/studies/{id}")).expect_status(200).json();
+        if study["state"] == "OVER" { Ok(study) } else { Err(study) }
+    });
+    wait::until_ok(PATIENCE, "its tasks to be gone", || {
+        let tasks = plane.http.get("/api/tasks?labels=estimand-study").expect_status(200).json();
+        if tasks["tasks"].as_array().unwrap().is_empty() { Ok(()) } else { Err(tasks) }
+    });
+    over
+}
+
+#[test]
+fn trials_run_as_tasks_and_go_on_after_a_kill() {
+    let mut plane = SalePlane::start(&[]);
+    let script = "echo \"$ESTIMAND_TASK_PARAMETERS\" | grep -q '\"x\":{x}' || exit 3; \
+                  [ {n} = 2 ] && exit 7; echo 'estimand-report {\"step\": 1, \"value\": 9}'; \
+                  echo 'estimand-result {\"value\": {x}}'";
+    let study = json!({ "id": "s", "direction": "minimize", "sampler": "random", "seed": 3, "stop": { "trials": 6 },
+        "parameters": [{ "name": "x", "type": "float", "low": 0.25, "high": 0.75, "step": 0.125 },
+            { "name": "n", "type": "integer", "low": 1, "high": 2 }],
+        "task": { "command": ["/bin/sh", "-c", script] }, "parallel": 2 });
+    plane.http.send_json("POST", "/api/studies", &study).expect_status(201);
+    wait::until_ok(PATIENCE, "a result", || {
+        let study = plane.http.get("/api/studies/s").expect_status(200).json();
+        let running = study["trials"]["running"].as_u64().unwrap();
+        assert!(running <= 2, "{study}");
+        let ended =
+            ["complete", "failed"].iter().map(|state| study["trials"][state].as_u64().unwrap()).sum::<u64>();
+        if ended > 0 { Ok(()) } else { Err(study) }
+    });
+    plane.services.kill9();
+    plane.services.restart_on_same_port();
+    let over = wait_until_over(&plane, "s");
+    assert_eq!(over["reason"], "trials", "{over}");
+    let all = trials(&plane.http, "s");
+    assert_eq!(all.len(), 6);
+    for trial in all {
+        if trial["parameters"]["n"] == 2 {
+            assert_eq!(trial["state"], "FAILED", "{trial}");
+            assert!(trial["reason"].as_str().unwrap().contains("\"exit\":7"), "{trial}");
+        } else {
+            assert_eq!((&trial["state"], &trial["value"]), (&json!("COMPLETE"), &trial["parameters"]["x"]));
+            assert_eq!(trial["lastStep"], 1, "{trial}");
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_leads_nowhere_is_ended_and_so_are_those_of_a_study_that_is_stopped() {
+    let plane = SalePlane::start(&[]);
+    let script = "for step in 1 2; do echo \"estimand-report {\\\"step\\\": $step, \\\"value\\\": $step}\"; done; sleep 1000";
+    let study = |id: &str, more: &Value| {
+        let mut study = json!({ "id": id, "direction": "minimize", "sampler": "random", "stop": { "trials": 1 },
+            "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }],
+            "task": { "command": ["/bin/sh", "-c", script] } });
+        study.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        plane.http.send_json("POST", "/api/studies", &study).expect_status(201);
+    };
+    study("pruned", &json!({ "pruner": { "name": "plateau", "patience": 1 } }));
+    let over = wait_until_over(&plane, "pruned");
+    assert_eq!(over["trials"]["pruned"], 1, "{over}");
+    assert_eq!(trials(&plane.http, "pruned")[0]["value"], 2.0);
+
+    study("stopped", &json!({}));
+    wait::until_ok(PATIENCE, "its task to say something", || {
+        let all = trials(&plane.http, "stopped");
+        if all.first().is_some_and(|trial| trial["lastStep"] == 2) { Ok(()) } else { Err(json!(all)) }
+    });
+    plane.http.request("POST", "/api/studies/stopped/stop", &[], b"").expect_status(200);
+    wait::until_ok(PATIENCE, "its trial to end", || {
+        let trial = trials(&plane.http, "stopped")[0].clone();
+        if trial["state"] == "FAILED" { Ok(()) } else { Err(trial) }
+    });
+    wait_until_over(&plane, "stopped");
+
+    study("deleted", &json!({}));
+    wait::until_ok(PATIENCE, "its task", || {
+        let tasks = plane.http.get("/api/tasks?labels=estimand-study").expect_status(200).json();
+        if tasks["tasks"].as_array().unwrap().len() == 1 { Ok(()) } else { Err(tasks) }
+    });
+    plane.http.request("DELETE", "/api/studies/deleted", &[], b"").expect_status(204);
+    wait::until_ok(PATIENCE, "its task to be gone", || {
+        let tasks = plane.http.get("/api/tasks?labels=estimand-study").expect_status(200).json();
+        if tasks["tasks"].as_array().unwrap().is_empty() { Ok(()) } else { Err(tasks) }
+    });
+
+    // What a user's study submits would be the service's doing.
+    let eve = plane.client(&plane.user_token("eve"));
+    let asked = json!({ "id": "eves", "direction": "minimize", "task": { "command": "x" },
+        "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }] });
+    let refused = eve.send_json("POST", "/api/studies", &asked).expect_problem(403);
+    assert_eq!(refused["errors"][0]["field"], "task", "{refused}");
+}

@@ -19,7 +19,7 @@ const KILLS: u64 = 12;
 /// Results between two kills.
 const RESULTS: u64 = 6;
 
-/// All that the workers were told.
+/// The answers that the workers were given.
 #[derive(Default)]
 struct Acknowledged {
     /// Trials by number, with the question that was given them.

@@ -10,7 +10,7 @@ use estimand_tuning::space::{Parameters, parse};
 use estimand_tuning::{Direction, History, Measure, Outcome, Study, TrialResult};
 use serde_json::{Value, json};
 
-/// All trials of a study by ascending number.
+/// The trials of a study by ascending number.
 pub fn trials(http: &Http, id: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let mut after = String::new();

@@ -94,7 +94,7 @@ fn a_trial_that_leads_nowhere_is_ended_and_so_are_those_of_a_study_that_is_stopp
         if tasks["tasks"].as_array().unwrap().is_empty() { Ok(()) } else { Err(tasks) }
     });
 
-    // What a user's study submits would be the service's doing.
+    // A user's study would submit tasks with the service's own power.
     let eve = plane.client(&plane.user_token("eve"));
     let asked = json!({ "id": "eves", "direction": "minimize", "task": { "command": "x" },
         "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }] });

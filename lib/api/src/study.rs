@@ -19,7 +19,7 @@ pub struct StudyRecord {
     pub id: String,
     /// `RUNNING`, `PAUSED` (it proposes nothing until it is resumed) or `OVER`.
     pub state: String,
-    /// Why it is over: `trials`, `target`, `plateau` or `time` (the rule that stopped it), `space` (a grid has no more points),
+    /// The reason for which it is over: `trials`, `target`, `plateau` or `time` (the rule that stopped it), `space` (a grid has no more points),
     /// or `stopped` (by a request).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -38,19 +38,19 @@ pub struct StudyRecord {
     #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<DateTime<Utc>>,
-    /// As it was given.
+    /// The document as it was given.
     #[schema(value_type = Object)]
     pub document: Map<String, Value>,
 }
 
 impl StudyRecord {
-    /// It proposes nothing more.
+    /// True if it proposes nothing more.
     pub fn is_over(&self) -> bool {
         self.state == "OVER"
     }
 }
 
-/// How many trials of a study are in which state.
+/// The trials of a study by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialCounts {
@@ -84,7 +84,7 @@ pub struct StudyPage {
     pub next: Option<String>,
 }
 
-/// One set of parameters, and what came of it.
+/// A set of parameters, and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialRecord {
@@ -94,7 +94,7 @@ pub struct TrialRecord {
     pub state: String,
     #[schema(value_type = Object)]
     pub parameters: TrialParameters,
-    /// How many results its proposal was made with: the first so many by `place`.
+    /// The number of results that its proposal was made with: the first so many by `place`.
     pub seen: u64,
     /// The value of one that is complete; the last report of one that was pruned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ pub struct TrialRecord {
     /// The place of its result among those of its study, in the order in which they were stored, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u64>,
-    /// Why it failed.
+    /// The reason for which it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The pruner has said that it should stop.
@@ -111,7 +111,7 @@ pub struct TrialRecord {
     /// The step of its last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_step: Option<u64>,
-    /// By ascending step; absent in lists.
+    /// Reports by ascending step; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports: Option<Vec<TrialReport>>,
     #[serde(with = "crate::instant::wire")]
@@ -143,7 +143,7 @@ pub struct TrialPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TrialQuestion {
-    /// How many, from 1 to 100; 1 if it is absent.
+    /// The number of trials, from 1 to 100; 1 if it is absent.
     #[schema(minimum = 1, maximum = 100)]
     pub count: u64,
 }
@@ -154,7 +154,7 @@ impl Default for TrialQuestion {
     }
 }
 
-/// The trials that were asked for. There are fewer than were asked for, or none, where the study has no more.
+/// The trials that were asked for; fewer than that, or none, where the study has no more or has not proposed so many yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialsAsked {
@@ -178,19 +178,19 @@ pub struct ReportAnswer {
 pub struct TrialEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// It ended early, as a report was answered; its last report is its value.
+    /// True if it ended early, as a report was answered; its last report is its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<bool>,
-    /// Why it has no value.
+    /// The reason for which it has no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// How much each parameter of a study matters.
+/// The importance of each parameter of a study.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StudyImportance {
-    /// How many results it was computed from.
+    /// The number of results that it was computed from.
     pub results: u64,
     /// The most important first; empty where there are too few results, or they do not differ.
     pub parameters: Vec<ParameterImportance>,

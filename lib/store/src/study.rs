@@ -16,7 +16,7 @@ pub struct StudyRow {
     pub number: i64,
     pub id: String,
     pub user: Option<String>,
-    /// As JSON; so `progress`.
+    /// JSON; so `progress`.
     pub document: String,
     pub seed: i64,
     pub progress: String,
@@ -29,7 +29,7 @@ pub struct StudyRow {
 pub struct TrialRow {
     pub study: i64,
     pub number: i64,
-    /// As JSON; so `progress`.
+    /// JSON; so `progress`.
     pub parameters: String,
     pub seen: i64,
     pub idempotency_key: Option<String>,

@@ -9,31 +9,31 @@ use estimand_web::Scope;
 use tokio::time::{Instant, timeout_at};
 
 use crate::change::Rejection;
-use crate::requests::{Take, Taken};
+use crate::requests::{Take, TakeOutcome};
 use crate::shared::Shared;
 use crate::shelves::{Chain, Proposal, usable};
 use crate::study::{Definition, Study, StudyState};
 use crate::trial::Trial;
 use crate::writer::StudiesState;
 
-/// How long a question waits if there is no proposal at all.
+/// A question waits so long if there is no proposal at all.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 pub struct Question {
     pub id: String,
     pub scope: Scope,
     pub count: u64,
-    /// By which the same question is known when it is asked again.
+    /// The key by which the same question is known when it is asked again.
     pub key: Option<String>,
 }
 
 /// The trials of a question, whether there will never be more, and the state of the study.
-pub type Asked = (Vec<Arc<Trial>>, bool, StudyState);
+pub type TrialAnswer = (Vec<Arc<Trial>>, bool, StudyState);
 
 /// A study as a question finds it.
-struct Standing {
+struct StudyView {
     definition: Arc<Definition>,
-    /// It was asked before, or the study proposes nothing now: there is nothing to wait for.
+    /// True if the same question was answered before, or the study proposes nothing now: there is nothing to wait for.
     is_settled: bool,
     room: u64,
     next: u64,
@@ -41,10 +41,10 @@ struct Standing {
     results: u64,
 }
 
-impl Standing {
-    fn new(study: &Study, question: &Question) -> Standing {
+impl StudyView {
+    fn new(study: &Study, question: &Question) -> StudyView {
         let is_known = question.key.as_deref().is_some_and(|key| study.has_key(key));
-        Standing {
+        StudyView {
             definition: Arc::clone(&study.definition),
             is_settled: is_known || study.room() == 0,
             room: study.room(),
@@ -70,10 +70,15 @@ pub async fn ask(
     shared: &Shared,
     writer: &Writer<StudiesState>,
     question: Question,
-) -> Result<Asked, Problem> {
+) -> Result<TrialAnswer, Problem> {
     let begun = Instant::now();
-    let look = || shared.find(&question.scope, &question.id, |study| Standing::new(study, &question));
+    let look = || shared.find(&question.scope, &question.id, |study| StudyView::new(study, &question));
     let first = look()?;
+    if first.is_settled
+        && let Some(answer) = take(shared, writer, &question, Chain::from([])).await?
+    {
+        return Ok(answer);
+    }
     let patience = first.definition.document.patience;
     let patient_until = begun + patience;
     let give_up = begun + patience.max(LONGEST_WAIT);
@@ -109,13 +114,13 @@ async fn take(
     writer: &Writer<StudiesState>,
     question: &Question,
     chain: Chain,
-) -> Result<Option<Asked>, Problem> {
+) -> Result<Option<TrialAnswer>, Problem> {
     let Question { id, scope, count, key } = question;
     let take = Take { id: id.clone(), scope: scope.clone(), count: *count, key: key.clone(), chain };
     let trials = match writer.submit(take).await? {
-        Taken::Trials(trials) => trials,
-        Taken::Nothing => Vec::new(),
-        Taken::Stale => return Ok(None),
+        TakeOutcome::Trials(trials) => trials,
+        TakeOutcome::Nothing => Vec::new(),
+        TakeOutcome::Stale => return Ok(None),
     };
     let found = shared.find(scope, id, |study| (study.is_done(), study.progress.state));
     let unknown = || Problem::from(Rejection::Unknown(id.clone()));

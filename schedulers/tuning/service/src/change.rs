@@ -11,11 +11,11 @@ use crate::trial::{Trial, TrialProgress};
 /// The state of this service, for people.
 pub const NAME: &str = "the studies";
 
-/// One part of a change. Studies are named by their numbers.
+/// A part of a change. Studies are named by their numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     Made(Arc<Definition>),
-    /// As it is afterwards.
+    /// The progress afterwards.
     Study {
         study: u64,
         progress: StudyProgress,

@@ -42,11 +42,11 @@ use estimand_tuning::samplers::Evidence;
 use estimand_web::{Principal, Role, Routes, Scope, ServedPart, ShareReport};
 use tokio::task::spawn_blocking;
 
-use asking::{Asked, Question};
+use asking::{Question, TrialAnswer};
 use document::Document;
 use http::{studies, trials};
 use proposing::history;
-use requests::{Create, MAX_BYTES, Made, ReportValue, Steer, Step, Tell};
+use requests::{Create, CreateOutcome, MAX_BYTES, ReportValue, Steer, Step, Tell};
 use shared::Shared;
 use shelves::Shelves;
 use storage::Storage;
@@ -96,7 +96,7 @@ impl TuningService {
         &self.0.shared
     }
 
-    async fn create(&self, document: Document, scope: Scope, by: String) -> Result<Made, Problem> {
+    async fn create(&self, document: Document, scope: Scope, by: String) -> Result<CreateOutcome, Problem> {
         let seed = fastrand::u64(..MAX_SEED);
         Ok(self.0.writer.submit(Create { document, seed, scope, by }).await?)
     }
@@ -112,7 +112,7 @@ impl TuningService {
         Ok(self.0.writer.submit(Steer { id: id.to_owned(), scope, step }).await?)
     }
 
-    async fn ask(&self, question: Question) -> Result<Asked, Problem> {
+    async fn ask(&self, question: Question) -> Result<TrialAnswer, Problem> {
         asking::ask(self.shared(), &self.0.writer, question).await
     }
 

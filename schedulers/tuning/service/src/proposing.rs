@@ -20,7 +20,7 @@ pub struct Plan {
     definition: Arc<Definition>,
     trials: Trials,
     results: u64,
-    /// Those of the shelf that stay.
+    /// Proposals of the shelf that stay.
     kept: Vec<Arc<Proposal>>,
     count: u64,
 }

@@ -5,10 +5,10 @@ use estimand_service::Writer;
 use tokio::task::spawn_blocking;
 
 use crate::proposing::is_pruned;
-use crate::requests::{Judged, ReportValue};
+use crate::requests::{ReportValue, StopVerdict};
 use crate::writer::StudiesState;
 
-/// From so many trials on a verdict is not left to the thread that answers requests.
+/// Trials from which on a verdict is not left to the thread that answers requests.
 const JUDGED_AT_ONCE: u64 = 256;
 
 /// Stores a report, and says whether the trial should stop. Once it should, it always should.
@@ -24,7 +24,7 @@ pub async fn report(writer: &Writer<StudiesState>, report: ReportValue) -> Resul
     let stop =
         if is_quick { judge() } else { spawn_blocking(judge).await.map_err(|_| Problem::internal())? };
     if stop {
-        writer.submit(Judged { study, trial }).await?;
+        writer.submit(StopVerdict { study, trial }).await?;
     }
     Ok(stop)
 }

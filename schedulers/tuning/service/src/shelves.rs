@@ -18,7 +18,7 @@ const MAX_STARTING: usize = 1_024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     pub number: TrialNumber,
-    /// How many results it was made with.
+    /// The number of results that it was made with.
     pub seen: u64,
     /// Its own among all proposals of this process, from 1.
     pub token: u64,
@@ -41,7 +41,7 @@ pub fn new_token() -> u64 {
 pub struct Shelf {
     pub study: u64,
     pub chain: watch::Sender<Chain>,
-    /// How many proposals are waited for.
+    /// The number of proposals that are waited for.
     wanted: AtomicU64,
     /// The study has changed, or more is wanted.
     pub poke: Notify,
@@ -53,20 +53,20 @@ impl Shelf {
     }
 
     /// Wants so many proposals until the guard is dropped.
-    pub fn want(self: &Arc<Self>, count: u64) -> Wanted {
+    pub fn want(self: &Arc<Self>, count: u64) -> WaitGuard {
         self.wanted.fetch_add(count, Ordering::Relaxed);
         self.poke.notify_one();
-        Wanted { shelf: Arc::clone(self), count }
+        WaitGuard { shelf: Arc::clone(self), count }
     }
 }
 
 /// Proposals that are waited for.
-pub struct Wanted {
+pub struct WaitGuard {
     shelf: Arc<Shelf>,
     count: u64,
 }
 
-impl Drop for Wanted {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.shelf.wanted.fetch_sub(self.count, Ordering::Relaxed);
     }

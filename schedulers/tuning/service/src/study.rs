@@ -35,7 +35,7 @@ impl StudyState {
     }
 }
 
-/// Why a study is over.
+/// The reason for which a study is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EndReason {
@@ -60,7 +60,7 @@ impl EndReason {
     }
 }
 
-/// How far a study is.
+/// The progress of a study.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StudyProgress {
@@ -70,7 +70,7 @@ pub struct StudyProgress {
     /// Its sampler has no more points.
     #[serde(default)]
     pub is_exhausted: bool,
-    /// It is to be seen no more, and its trials go.
+    /// True for a study that is to be seen no more, and whose trials go.
     #[serde(default)]
     pub is_deleted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,18 +164,18 @@ impl Study {
         self.counts.all() - self.counts.running
     }
 
-    /// How many more trials it may ever propose.
+    /// The number of trials that it may still propose, ever.
     fn left(&self) -> u64 {
         let most = self.definition.document.stop.trials.unwrap_or(MAX_TRIALS).min(MAX_TRIALS);
         if self.progress.is_exhausted { 0 } else { most.saturating_sub(self.trials.next()) }
     }
 
-    /// How many more trials it may propose now.
+    /// The number of trials that it may propose now.
     pub fn room(&self) -> u64 {
         if self.progress.state == StudyState::Running && !self.progress.is_deleted { self.left() } else { 0 }
     }
 
-    /// It never proposes again.
+    /// True if it never proposes again.
     pub fn is_done(&self) -> bool {
         self.progress.state == StudyState::Over || self.left() == 0
     }

@@ -1,4 +1,4 @@
-//! All studies in memory, with what finds them.
+//! Studies in memory, with what finds them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Table {
     studies: BTreeMap<u64, Study>,
     ids: HashMap<String, u64>,
     deleted: BTreeSet<u64>,
-    /// By user; of studies of nobody in particular under the empty name.
+    /// Bytes by user; of studies of nobody in particular under the empty name.
     bytes: HashMap<String, u64>,
     /// The highest number that a study ever had.
     pub highest: u64,
@@ -27,7 +27,7 @@ impl Table {
         table
     }
 
-    /// How many are seen.
+    /// The number of studies that are seen.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -45,7 +45,7 @@ impl Table {
         self.get(*self.ids.get(id)?)
     }
 
-    /// Those before a number that are not deleted, the newest first.
+    /// Studies before a number that are not deleted, the newest first.
     pub fn newest(&self, before: u64) -> impl Iterator<Item = &Study> {
         self.studies.range(..before).rev().map(|(_, study)| study).filter(|study| !study.progress.is_deleted)
     }

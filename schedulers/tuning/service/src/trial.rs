@@ -34,7 +34,7 @@ impl TrialState {
     }
 }
 
-/// How far a trial is.
+/// The progress of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialProgress {
@@ -44,7 +44,7 @@ pub struct TrialProgress {
     pub place: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Why it failed.
+    /// The reason for which it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The pruner has said that it should stop.
@@ -64,7 +64,7 @@ pub struct Trial {
     pub key: Option<String>,
     /// Microseconds since 1970; so all instants.
     pub asked_at: i64,
-    /// Of the last report, or of the question.
+    /// The instant of the last report, or of the question.
     pub heard_at: i64,
     pub ended_at: Option<i64>,
     pub progress: TrialProgress,
@@ -94,7 +94,7 @@ impl Trial {
     }
 
     pub fn report(&mut self, report: Report, at: i64) {
-        // It was checked when it was decided.
+        // A report was checked when it was decided.
         if let Err(error) = self.curve.add(report) {
             tracing::error!(trial = self.number, %error, "a report that is stored does not fit");
         }
@@ -144,7 +144,7 @@ impl Trials {
         Some(change(Arc::make_mut(piece.get_mut(place % PIECE)?)))
     }
 
-    /// Those from a number on.
+    /// Trials from a number on.
     pub fn since(&self, number: TrialNumber) -> impl Iterator<Item = &Arc<Trial>> {
         let place = usize::try_from(number).unwrap_or(usize::MAX).min(self.len);
         let pieces = self.pieces.iter().skip(place / PIECE).flat_map(|piece| piece.iter());
@@ -155,7 +155,7 @@ impl Trials {
         self.since(0)
     }
 
-    /// Those from a number on are no more.
+    /// Trials from a number on are no more.
     pub fn truncate(&mut self, number: TrialNumber) {
         let len = usize::try_from(number).unwrap_or(usize::MAX).min(self.len);
         self.pieces.truncate(len.div_ceil(PIECE));

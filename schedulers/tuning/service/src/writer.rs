@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::storage::{Storage, rows};
 use crate::table::Table;
 
-/// How many changes are stored at once.
+/// Changes that are stored at once.
 const GROUP_CHANGES: usize = 256;
 
 /// The state that the writer owns.

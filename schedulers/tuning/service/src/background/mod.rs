@@ -19,9 +19,9 @@ use crate::writer::StudiesState;
 use runner::Runner;
 use tidier::Tidier;
 
-/// After failures: the first, and the longest.
+/// The pauses after failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often the tidier looks although nothing was announced.
+/// The tidier and the runner look so often although nothing was announced.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 const RUN_EVERY: Duration = Duration::from_secs(1);
 

@@ -18,7 +18,7 @@ use crate::shelves::Shelf;
 
 /// A proposer ends if its study has not changed for so long.
 const IDLE: Duration = Duration::from_secs(600);
-/// After a failure.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The processors on which proposals are made. A user waits for all of them with half of them at most, so that very many studies
@@ -57,7 +57,7 @@ impl Places {
 pub async fn run(shared: &Shared, starting: &mut mpsc::Receiver<Arc<Shelf>>) {
     // Proposers of an earlier run are gone.
     shared.shelves.clear();
-    // One processor is left for requests.
+    // A processor is left for requests.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let places = Places::new(cores.saturating_sub(1).max(1));
     let mut proposers = FuturesUnordered::new();

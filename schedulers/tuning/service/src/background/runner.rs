@@ -29,9 +29,9 @@ use crate::study::{Definition, Study, StudyState};
 use crate::trial::Trial;
 use crate::writer::StudiesState;
 
-/// How long the task service may take for an answer.
+/// The task service may take so long for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How long a round waits for new trials.
+/// A round waits so long for new trials.
 const ASK_WITHIN: Duration = Duration::from_secs(2);
 const PAGE: u32 = 1_000;
 const RESULT: &str = "estimand-result ";
@@ -49,21 +49,21 @@ pub struct Runner {
 }
 
 /// A study with a task, as a round finds it.
-struct Standing {
+struct TaskStudy {
     definition: Arc<Definition>,
     is_over: bool,
     running: Vec<Arc<Trial>>,
-    /// How many more trials may run.
+    /// The number of trials that may run beside those.
     free: u64,
 }
 
-impl Standing {
-    fn new(study: &Study) -> Option<Standing> {
+impl TaskStudy {
+    fn new(study: &Study) -> Option<TaskStudy> {
         let document = &study.definition.document;
         document.task.as_ref()?;
         let running: Vec<_> =
             study.running.iter().filter_map(|trial| study.trials.get(*trial).cloned()).collect();
-        Some(Standing {
+        Some(TaskStudy {
             definition: Arc::clone(&study.definition),
             is_over: study.progress.state == StudyState::Over,
             free: document.parallel.saturating_sub(running.len() as u64).min(study.room()),
@@ -71,12 +71,12 @@ impl Standing {
         })
     }
 
-    fn trials(&self) -> impl Iterator<Item = (&Standing, &Arc<Trial>)> {
+    fn trials(&self) -> impl Iterator<Item = (&TaskStudy, &Arc<Trial>)> {
         self.running.iter().map(move |trial| (self, trial))
     }
 }
 
-/// By the numbers of study and trial.
+/// Tasks by the numbers of study and trial.
 type Tasks = BTreeMap<(u64, u64), TaskRecord>;
 
 impl Work for Runner {
@@ -93,7 +93,7 @@ impl Work for Runner {
         let listed: HashSet<&String> = tasks.values().map(|task| &task.id).collect();
         self.lines.retain(|id, _| listed.contains(id));
         let mut trouble = None;
-        for (standing, trial) in standings.iter().flat_map(Standing::trials) {
+        for (standing, trial) in standings.iter().flat_map(TaskStudy::trials) {
             let task = tasks.remove(&(standing.definition.number, trial.number));
             keep_first(&mut trouble, self.step(&client, standing, trial, task).await)?;
         }
@@ -117,13 +117,14 @@ fn keep_first(trouble: &mut Option<PeerError>, done: Result<(), PeerError>) -> R
 }
 
 impl Runner {
-    fn standings(&self) -> Vec<Standing> {
-        self.shared.table.look(|table| table.all().filter_map(Standing::new).collect())
+    fn standings(&self) -> Vec<TaskStudy> {
+        self.shared.table.look(|table| table.all().filter_map(TaskStudy::new).collect())
     }
 
     /// Fills the free places of all studies, as far as there are proposals soon.
     async fn ask_for_trials(&self) {
-        let free: Vec<Standing> = self.standings().into_iter().filter(|standing| standing.free > 0).collect();
+        let free: Vec<TaskStudy> =
+            self.standings().into_iter().filter(|standing| standing.free > 0).collect();
         let asked = free.iter().map(|standing| {
             let (id, count) = (standing.definition.document.id.clone(), standing.free);
             let question = Question { id, scope: Scope::default(), count, key: None };
@@ -137,7 +138,7 @@ impl Runner {
     }
 
     /// The trials that run, and then the tasks of all trials: a trial whose task is not listed has none.
-    async fn look(&self, client: &Client) -> Result<(Tasks, Vec<Standing>), PeerError> {
+    async fn look(&self, client: &Client) -> Result<(Tasks, Vec<TaskStudy>), PeerError> {
         let standings = self.standings();
         let mut tasks = Tasks::new();
         if standings.is_empty() && !self.has_tasks {
@@ -160,7 +161,7 @@ impl Runner {
     async fn step(
         &mut self,
         client: &Client,
-        standing: &Standing,
+        standing: &TaskStudy,
         trial: &Trial,
         task: Option<TaskRecord>,
     ) -> Result<(), PeerError> {
@@ -171,7 +172,7 @@ impl Runner {
     }
 
     /// Submits the task of a trial that has none.
-    async fn begin(&self, client: &Client, standing: &Standing, trial: &Trial) -> Result<(), PeerError> {
+    async fn begin(&self, client: &Client, standing: &TaskStudy, trial: &Trial) -> Result<(), PeerError> {
         let definition = &standing.definition;
         if standing.is_over {
             return self.tell(standing, trial, failed("the study was over before it ran")).await;
@@ -193,7 +194,7 @@ impl Runner {
     async fn follow(
         &mut self,
         client: &Client,
-        standing: &Standing,
+        standing: &TaskStudy,
         trial: &Trial,
         task: &TaskRecord,
     ) -> Result<(), PeerError> {
@@ -223,7 +224,7 @@ impl Runner {
     async fn hear(
         &mut self,
         client: &Client,
-        standing: &Standing,
+        standing: &TaskStudy,
         trial: &Trial,
         task: &TaskRecord,
     ) -> Result<bool, PeerError> {
@@ -253,7 +254,7 @@ impl Runner {
         Ok(stop)
     }
 
-    async fn report(&self, standing: &Standing, trial: &Trial, said: Report) -> Result<bool, PeerError> {
+    async fn report(&self, standing: &TaskStudy, trial: &Trial, said: Report) -> Result<bool, PeerError> {
         let (id, trial) = (standing.definition.document.id.clone(), trial.number);
         let value = ReportValue { id, scope: Scope::default(), trial, report: said };
         match report(&self.writer, value).await {
@@ -266,7 +267,7 @@ impl Runner {
         }
     }
 
-    async fn tell(&self, standing: &Standing, trial: &Trial, ending: TrialEnding) -> Result<(), PeerError> {
+    async fn tell(&self, standing: &TaskStudy, trial: &Trial, ending: TrialEnding) -> Result<(), PeerError> {
         let id = standing.definition.document.id.clone();
         let tell = Tell { id, scope: Scope::default(), trial: trial.number, ending };
         match self.writer.submit(tell).await.map_err(Problem::from) {
@@ -302,7 +303,7 @@ fn ignoring_absence(done: Result<(), PeerError>) -> Result<(), PeerError> {
     }
 }
 
-/// How a task ended, in words.
+/// The end of a task, in words.
 fn said(task: &TaskRecord) -> String {
     let ending = task.ending.as_ref().and_then(|ending| serde_json::to_string(ending).ok());
     ending.unwrap_or_else(|| task.state.clone())

@@ -9,7 +9,7 @@ use estimand_tuning::TrialNumber;
 use tokio::time::Instant;
 
 use crate::change::Rejection;
-use crate::requests::{CutDeleted, Silent, TimeOver};
+use crate::requests::{CutDeleted, EndByTime, FailSilent};
 use crate::shared::Shared;
 use crate::study::{Study, StudyState};
 use crate::table::Table;
@@ -22,17 +22,19 @@ pub struct Tidier {
 
 /// Everything that is due, and the next instant at which something is.
 #[derive(Default)]
-struct Due {
+struct DueEnds {
     over: Vec<u64>,
     silent: Vec<(u64, TrialNumber)>,
     deleted: Vec<u64>,
     next: Option<i64>,
 }
 
-impl Due {
-    fn new(table: &Table, now: i64) -> Due {
-        let mut due =
-            Due { deleted: table.deleted().map(|study| study.definition.number).collect(), ..Due::default() };
+impl DueEnds {
+    fn new(table: &Table, now: i64) -> DueEnds {
+        let mut due = DueEnds {
+            deleted: table.deleted().map(|study| study.definition.number).collect(),
+            ..DueEnds::default()
+        };
         table.all().for_each(|study| due.look(study, now));
         due
     }
@@ -68,12 +70,12 @@ impl Work for Tidier {
 
     async fn round(&mut self) -> Result<Next, Self::Error> {
         let now = self.shared.clock.now_micros();
-        let due = self.shared.table.look(|table| Due::new(table, now));
+        let due = self.shared.table.look(|table| DueEnds::new(table, now));
         for study in due.over {
-            self.writer.submit(TimeOver(study)).await?;
+            self.writer.submit(EndByTime(study)).await?;
         }
         for (study, trial) in due.silent {
-            self.writer.submit(Silent { study, trial }).await?;
+            self.writer.submit(FailSilent { study, trial }).await?;
         }
         for study in due.deleted {
             // The cut asks for the next round.

@@ -36,7 +36,7 @@ pub const MAX_TRIALS: u64 = 100_000;
 const DIRECTIONS: &[(&str, Direction)] =
     &[("minimize", Direction::Minimize), ("maximize", Direction::Maximize)];
 
-/// All fields, in the order in which they are documented.
+/// The fields, in the order in which they are documented.
 pub const FIELDS: &[Field<Draft>] = &[
     Field {
         name: "id",

@@ -39,7 +39,7 @@ pub struct StopRules {
     pub target: Option<f64>,
     /// Results without a new best.
     pub plateau: Option<u64>,
-    /// Since it was made.
+    /// The time since it was made.
     pub time: Option<Duration>,
 }
 
@@ -54,15 +54,15 @@ pub struct Document {
     pub seed: Option<u64>,
     pub enqueued: Vec<Parameters>,
     pub stop: StopRules,
-    /// How long nothing may be heard of a running trial.
+    /// The span in which nothing may be heard of a running trial.
     pub silence: Option<Duration>,
-    /// How long a question waits for a proposal that knows of all results.
+    /// The span that a question waits for a proposal that knows of all results.
     pub patience: Duration,
     /// The task that runs its trials; none: whoever asks runs them.
     pub task: Option<StudyTask>,
-    /// How many of its tasks are there at once.
+    /// The number of its tasks that are there at once.
     pub parallel: u64,
-    /// As it was given, without fields that say nothing.
+    /// The document as it was given, without fields that say nothing.
     pub map: Map<String, Value>,
     /// About as many as it takes in memory and in the store.
     pub bytes: u64,

@@ -10,7 +10,7 @@ use estimand_web::{Body, Failure, Principal, Query, Scope, segment};
 
 use crate::TuningService;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, StudyDocument};
-use crate::requests::{Made, Step};
+use crate::requests::{CreateOutcome, Step};
 use crate::study::{Study, StudyState};
 use crate::views;
 
@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 1 << 20;
 
 /// Makes a study.
 ///
-/// It is the caller's; an operator may say whose it is. The same document with the same id is the same study.
+/// A new study is the caller's; an operator may say whose it is. A document that is sent again with its id is the same study.
 #[utoipa::path(
     post,
     path = "/api/studies",
@@ -48,9 +48,9 @@ pub async fn create_study(
     document.claim(&scope)?;
     let id = document.id.clone();
     let (mut response, record) = match service.create(document, scope, caller.to_string()).await? {
-        Made::New(Some(record)) => (HttpResponse::Created(), record),
-        Made::New(None) => return Err(Problem::not_found("the study was deleted at once").into()),
-        Made::Known(record) => (HttpResponse::Ok(), record),
+        CreateOutcome::New(Some(record)) => (HttpResponse::Created(), record),
+        CreateOutcome::New(None) => return Err(Problem::not_found("the study was deleted at once").into()),
+        CreateOutcome::Known(record) => (HttpResponse::Ok(), record),
     };
     response.insert_header((LOCATION, format!("/api/studies/{id}")));
     Ok(response.json(record))
@@ -109,7 +109,7 @@ pub async fn list_studies(
     Ok(HttpResponse::Ok().json(page))
 }
 
-/// One study.
+/// A study.
 #[utoipa::path(
     get,
     path = "/api/studies/{id}",
@@ -223,7 +223,7 @@ async fn steer(
     Ok(HttpResponse::Ok().json(record))
 }
 
-/// How much each parameter matters, the most important first.
+/// The importance of each parameter, the greatest first.
 #[utoipa::path(
     get,
     path = "/api/studies/{id}/importance",

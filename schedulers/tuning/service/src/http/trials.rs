@@ -122,7 +122,7 @@ const VALUE: &str =
 
 fn measure(value: &Value) -> Result<Measure, String> {
     let number = match value {
-        // Many a writer of JSON puts them so.
+        // Writers of JSON have no other way to put them.
         Value::String(text) if text.parse::<f64>().is_ok_and(|number| !number.is_finite()) => {
             return Err(format!("is {text}, which is not finite"));
         }
@@ -222,7 +222,7 @@ pub async fn list_trials(
     Ok(HttpResponse::Ok().json(TrialPage { trials, next }))
 }
 
-/// One trial with its reports.
+/// A trial with its reports.
 #[utoipa::path(
     get,
     path = "/api/studies/{id}/trials/{number}",

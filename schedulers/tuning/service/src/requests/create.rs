@@ -13,7 +13,7 @@ use crate::study::Definition;
 use crate::views;
 use crate::writer::StudiesState;
 
-/// How many studies are kept.
+/// Studies that are kept.
 const MAX_STUDIES: usize = 100_000;
 
 pub struct Create {
@@ -25,21 +25,21 @@ pub struct Create {
 }
 
 /// A study that is there now.
-pub enum Made {
+pub enum CreateOutcome {
     /// None: it was deleted at once.
     New(Option<Box<StudyRecord>>),
-    /// The same document made it before.
+    /// A study that the same document made before.
     Known(Box<StudyRecord>),
 }
 
 impl Request<StudiesState> for Create {
-    type Reply = Made;
+    type Reply = CreateOutcome;
 
-    fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, Made>, Rejection> {
+    fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, CreateOutcome>, Rejection> {
         let (table, document) = (state.table(), self.document);
         if let Some(known) = table.of_id(&document.id) {
             return if known.definition.document == document {
-                Ok(Decision::Nothing(Made::Known(Box::new(views::study(known)))))
+                Ok(Decision::Nothing(CreateOutcome::Known(Box::new(views::study(known)))))
             } else {
                 Err(Rejection::Taken(document.id))
             };
@@ -53,7 +53,7 @@ impl Request<StudiesState> for Create {
         let definition = Definition { number, document, proposer, made_at: state.now_us(), made_by: self.by };
         let change = Change(vec![Edit::Made(Arc::new(definition))]);
         Ok(Decision::change(change, move |state: &StudiesState, _: &Change| {
-            Made::New(state.table().get(number).map(|study| Box::new(views::study(study))))
+            CreateOutcome::New(state.table().get(number).map(|study| Box::new(views::study(study))))
         }))
     }
 }

@@ -7,12 +7,12 @@ mod take;
 mod tell;
 mod tidy;
 
-pub use create::{Create, Made};
-pub use report::{Judged, ReportValue};
+pub use create::{Create, CreateOutcome};
+pub use report::{ReportValue, StopVerdict};
 pub use steer::{Steer, Step};
-pub use take::{Take, Taken};
+pub use take::{Take, TakeOutcome};
 pub use tell::{Tell, TrialEnding};
-pub use tidy::{CutDeleted, Silent, TimeOver};
+pub use tidy::{CutDeleted, EndByTime, FailSilent};
 
 use estimand_api::share::ShareKind;
 use estimand_tuning::TrialNumber;

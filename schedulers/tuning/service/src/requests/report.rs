@@ -12,7 +12,7 @@ use crate::study::Definition;
 use crate::trial::{REPORT_BYTES, Trials};
 use crate::writer::StudiesState;
 
-/// How many reports of a trial are kept.
+/// Reports of a trial that are kept.
 const MAX_REPORTS: usize = 10_000;
 
 pub struct ReportValue {
@@ -37,7 +37,7 @@ impl Request<StudiesState> for ReportValue {
         if !own.is_running() {
             return Err(Rejection::NotRunning { trial: number, state: own.progress.state.as_str() });
         }
-        // Whether a report fits depends on the last one alone.
+        // A report fits or not by the last one alone.
         let mut curve = Curve::default();
         for report in own.curve.last().into_iter().chain([self.report]) {
             let wrong = |error: estimand_tuning::ReportError| Rejection::Report {
@@ -60,16 +60,16 @@ impl Request<StudiesState> for ReportValue {
 }
 
 /// The pruner of a study ends a trial early.
-pub struct Judged {
+pub struct StopVerdict {
     pub study: u64,
     pub trial: TrialNumber,
 }
 
-impl Request<StudiesState> for Judged {
+impl Request<StudiesState> for StopVerdict {
     type Reply = ();
 
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, ()>, Rejection> {
-        let Judged { study, trial } = self;
+        let StopVerdict { study, trial } = self;
         let known = state.table().get(study).and_then(|study| study.trials.get(trial));
         if known.is_none_or(|trial| trial.progress.stop || !trial.is_running()) {
             return Ok(Decision::Nothing(()));

@@ -42,7 +42,7 @@ impl Step {
 }
 
 impl Request<StudiesState> for Steer {
-    /// As it is afterwards.
+    /// The study afterwards.
     type Reply = Box<StudyRecord>;
 
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, Self::Reply>, Rejection> {

@@ -17,13 +17,13 @@ pub struct Take {
     pub id: String,
     pub scope: Scope,
     pub count: u64,
-    /// By which the same question is known when it is asked again.
+    /// The key by which the same question is known when it is asked again.
     pub key: Option<String>,
     /// The proposals that were there when it was asked.
     pub chain: Chain,
 }
 
-pub enum Taken {
+pub enum TakeOutcome {
     Trials(Vec<Arc<Trial>>),
     /// The study proposes nothing now.
     Nothing,
@@ -32,23 +32,23 @@ pub enum Taken {
 }
 
 impl Request<StudiesState> for Take {
-    type Reply = Taken;
+    type Reply = TakeOutcome;
 
-    fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, Taken>, Rejection> {
+    fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, TakeOutcome>, Rejection> {
         let table = state.table();
         let study = find(table, &self.scope, &self.id)?;
         if let Some(trials) = self.key.as_deref().and_then(|key| study.of_key(key)) {
-            return Ok(Decision::Nothing(Taken::Trials(trials)));
+            return Ok(Decision::Nothing(TakeOutcome::Trials(trials)));
         }
         let count = self.count.min(study.room());
         if count == 0 {
-            return Ok(Decision::Nothing(Taken::Nothing));
+            return Ok(Decision::Nothing(TakeOutcome::Nothing));
         }
         let ready = usable(&self.chain, study.trials.next(), study.last_token());
-        let Some(first) = ready.first() else { return Ok(Decision::Nothing(Taken::Stale)) };
+        let Some(first) = ready.first() else { return Ok(Decision::Nothing(TakeOutcome::Stale)) };
         if first.parameters.is_none() {
             return Ok(Decision::change(exhausted(study, state.now_us()), |_: &StudiesState, _: &Change| {
-                Taken::Nothing
+                TakeOutcome::Nothing
             }));
         }
         let now = state.now_us();
@@ -58,7 +58,7 @@ impl Request<StudiesState> for Take {
         let bytes = trials.iter().map(|trial| trial.bytes()).sum();
         check_bytes(table, &self.scope, study.definition.user(), bytes)?;
         let change = Change(vec![Edit::Asked { study: study.definition.number, trials: trials.clone() }]);
-        Ok(Decision::change(change, move |_: &StudiesState, _: &Change| Taken::Trials(trials)))
+        Ok(Decision::change(change, move |_: &StudiesState, _: &Change| TakeOutcome::Trials(trials)))
     }
 }
 

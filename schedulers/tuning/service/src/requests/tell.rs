@@ -12,11 +12,11 @@ use crate::study::Study;
 use crate::trial::{Trial, TrialProgress, TrialState};
 use crate::writer::StudiesState;
 
-/// How a trial ended, as it is told.
+/// The end of a trial, as it is told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialEnding {
     Complete(Measure),
-    /// With its last report.
+    /// Ended early, with its last report.
     Pruned,
     Failed(String),
 }

@@ -53,7 +53,7 @@ impl World {
     fn new(more: Value) -> World {
         let clock = Arc::new(SetClock(Mutex::new(1_000_000_000)));
         let shared = Arc::new(Shared::new(Arc::clone(&clock) as Arc<dyn Clock>, Shelves::new().0));
-        // Nothing is stored, so no file is made.
+        // No change is stored, so no file is made.
         let storage = Storage::new("sqlite:///nowhere/nothing.db".parse().unwrap());
         let mut world = World { state: StudiesState::new(shared, storage), clock, chain: Chain::from([]) };
         world.create(document(more)).unwrap();
@@ -72,7 +72,7 @@ impl World {
         })
     }
 
-    fn create(&mut self, document: Document) -> Result<Made, Rejection> {
+    fn create(&mut self, document: Document) -> Result<CreateOutcome, Rejection> {
         self.decide(Create { document, seed: 9, scope: Scope::default(), by: "operator".to_owned() })
     }
 
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, count: u64, key: Option<&str>) -> Taken {
+    fn ask(&mut self, count: u64, key: Option<&str>) -> TakeOutcome {
         let (id, scope, chain) = ("s".to_owned(), Scope::default(), Arc::clone(&self.chain));
         self.decide(Take { id, scope, count, key: key.map(str::to_owned), chain }).unwrap()
     }
@@ -95,8 +95,8 @@ impl World {
     /// The numbers of the trials that are given.
     fn given(&mut self, count: u64, key: Option<&str>) -> Vec<u64> {
         match self.ask(count, key) {
-            Taken::Trials(trials) => trials.iter().map(|trial| trial.number).collect(),
-            Taken::Nothing | Taken::Stale => Vec::new(),
+            TakeOutcome::Trials(trials) => trials.iter().map(|trial| trial.number).collect(),
+            TakeOutcome::Nothing | TakeOutcome::Stale => Vec::new(),
         }
     }
 
@@ -106,7 +106,7 @@ impl World {
             self.decide(ReportValue { id: "s".to_owned(), scope: Scope::default(), trial, report })?;
         let stop = is_pruned(&definition, &trials, trial);
         if stop {
-            self.decide(Judged { study: definition.number, trial })?;
+            self.decide(StopVerdict { study: definition.number, trial })?;
         }
         Ok(stop)
     }
@@ -147,7 +147,7 @@ fn over(world: &World) -> Option<&'static str> {
 #[test]
 fn the_same_document_is_the_same_study() {
     let mut world = World::new(json!({}));
-    assert!(matches!(world.create(document(json!({}))), Ok(Made::Known(_))));
+    assert!(matches!(world.create(document(json!({}))), Ok(CreateOutcome::Known(_))));
     let other = world.create(document(json!({ "seed": 6 })));
     assert!(matches!(other, Err(Rejection::Taken(id)) if id == "s"));
 }
@@ -155,14 +155,14 @@ fn the_same_document_is_the_same_study() {
 #[test]
 fn a_question_with_a_key_has_one_answer() {
     let mut world = World::new(json!({ "stop": { "trials": 5 } }));
-    assert!(matches!(world.ask(1, None), Taken::Stale), "nothing is proposed yet");
+    assert!(matches!(world.ask(1, None), TakeOutcome::Stale), "nothing is proposed yet");
     world.propose(3);
     assert_eq!(world.given(2, Some("k")), [0, 1]);
     assert_eq!(world.given(2, Some("k")), [0, 1]);
     assert_eq!(world.given(1, None), [2]);
     world.propose(9);
     assert_eq!(world.given(9, Some("l")), [3, 4], "no more than the study has");
-    assert!(matches!(world.ask(1, None), Taken::Nothing));
+    assert!(matches!(world.ask(1, None), TakeOutcome::Nothing));
     assert!(world.study().is_done());
 }
 
@@ -208,9 +208,9 @@ fn a_proposal_that_was_not_given_leaves_nothing_behind() {
     world.propose(3);
     let seen = |world: &World| world.study().trials.last().unwrap().seen;
     assert_eq!((world.given(1, None), seen(&world)), (vec![13], 13));
-    // One of before stood after another trial 13: it is never given.
+    // A proposal of before stood after another trial 13: it is never given.
     world.chain = before;
-    assert!(matches!(world.ask(1, None), Taken::Stale));
+    assert!(matches!(world.ask(1, None), TakeOutcome::Stale));
     world.propose(1);
     assert_eq!((world.given(1, None), seen(&world)), (vec![14], 13));
     world.check_repeats();
@@ -235,10 +235,10 @@ fn rules_end_a_study() {
         assert_eq!(over(&world), expected, "{stop}");
     }
     let mut world = World::new(json!({ "stop": { "time": "10s" } }));
-    world.decide(TimeOver(1)).unwrap();
+    world.decide(EndByTime(1)).unwrap();
     assert_eq!(over(&world), None);
     world.wait(10);
-    world.decide(TimeOver(1)).unwrap();
+    world.decide(EndByTime(1)).unwrap();
     assert_eq!(over(&world), Some("time"));
 }
 
@@ -247,7 +247,7 @@ fn a_grid_ends_with_its_last_point() {
     let mut world = World::new(json!({ "sampler": { "name": "grid", "levels": 2 } }));
     world.propose(100);
     assert_eq!(world.given(9, None), [0, 1, 2, 3]);
-    assert!(matches!(world.ask(1, None), Taken::Nothing));
+    assert!(matches!(world.ask(1, None), TakeOutcome::Nothing));
     assert_eq!((over(&world), world.study().is_done()), (None, true));
     for trial in 0..4 {
         world.tell(trial, TrialEnding::Failed("x".to_owned())).unwrap();
@@ -261,7 +261,7 @@ fn silence_ends_a_trial_and_a_report_breaks_it() {
     world.propose(1);
     world.given(1, None);
     let silent = |world: &mut World| {
-        world.decide(Silent { study: 1, trial: 0 }).unwrap();
+        world.decide(FailSilent { study: 1, trial: 0 }).unwrap();
         world.study().trials.get(0).unwrap().progress.state
     };
     world.wait(9);
@@ -292,7 +292,7 @@ fn a_deleted_study_goes_in_pieces_and_frees_its_id() {
     let first = world.study().definition.number;
     world.steer(Step::Delete).unwrap();
     assert!(matches!(world.steer(Step::Pause), Err(Rejection::Unknown(_))));
-    assert!(matches!(world.create(document(json!({ "seed": 6 }))), Ok(Made::New(Some(_)))));
+    assert!(matches!(world.create(document(json!({ "seed": 6 }))), Ok(CreateOutcome::New(Some(_)))));
     for left in [Some(500), None] {
         world.decide(CutDeleted(first)).unwrap();
         assert_eq!(world.state.table().get(first).map(|study| study.trials.next()), left);
@@ -307,7 +307,7 @@ fn a_paused_study_gives_nothing_and_listens() {
     world.propose(2);
     world.given(1, None);
     world.steer(Step::Pause).unwrap();
-    assert!(matches!(world.ask(1, None), Taken::Nothing));
+    assert!(matches!(world.ask(1, None), TakeOutcome::Nothing));
     assert!(!world.study().is_done());
     world.complete(0, 0.5).unwrap();
     world.steer(Step::Resume).unwrap();

@@ -9,7 +9,7 @@ use crate::change::{Change, Edit, Rejection};
 use crate::study::{EndReason, StudyState};
 use crate::writer::StudiesState;
 
-/// How many trials go at once.
+/// Trials that go at once.
 const PIECE: u64 = 1_000;
 
 fn done(change: Option<Change>) -> Decision<StudiesState, ()> {
@@ -19,10 +19,10 @@ fn done(change: Option<Change>) -> Decision<StudiesState, ()> {
     }
 }
 
-/// The time of a study is over.
-pub struct TimeOver(pub u64);
+/// A study ends because its time is over.
+pub struct EndByTime(pub u64);
 
-impl Request<StudiesState> for TimeOver {
+impl Request<StudiesState> for EndByTime {
     type Reply = ();
 
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, ()>, Rejection> {
@@ -36,13 +36,13 @@ impl Request<StudiesState> for TimeOver {
     }
 }
 
-/// Nothing was heard of a trial for too long.
-pub struct Silent {
+/// A trial of which nothing was heard for too long fails.
+pub struct FailSilent {
     pub study: u64,
     pub trial: TrialNumber,
 }
 
-impl Request<StudiesState> for Silent {
+impl Request<StudiesState> for FailSilent {
     type Reply = ();
 
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, ()>, Rejection> {

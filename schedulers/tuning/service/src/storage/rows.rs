@@ -137,7 +137,7 @@ fn trial(row: &TrialRow, reports: &[TrialReportRow], now: i64) -> Result<Trial, 
         token: 0,
         key: row.idempotency_key.clone(),
         asked_at: row.asked_at,
-        // Nothing could be heard while nobody listened.
+        // Trials could not be heard while nobody listened.
         heard_at: now,
         ended_at: row.ended_at,
         progress: serde_json::from_str(&row.progress).map_err(|error| error.to_string())?,

@@ -175,7 +175,7 @@ pub const FIELDS: &[Field<Draft>] = &[
         description: "Whose study it is; by default the user who asks, and nobody's if an operator does",
         schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_USER_NAME }),
         read: |it, draft| {
-            draft.user = it.optional(|value| fields::user_name(value).map(|name| name.to_string()))
+            draft.user = it.optional(|value| fields::user_name(value).map(|name| name.to_string()));
         },
         ..Field::PLAIN
     },

@@ -37,7 +37,7 @@ struct World {
     chain: Chain,
 }
 
-fn document(more: Value) -> Document {
+fn document(more: &Value) -> Document {
     let mut all = json!({
         "id": "s", "direction": "minimize", "seed": 5,
         "parameters": [
@@ -50,7 +50,7 @@ fn document(more: Value) -> Document {
 }
 
 impl World {
-    fn new(more: Value) -> World {
+    fn new(more: &Value) -> World {
         let clock = Arc::new(SetClock(Mutex::new(1_000_000_000)));
         let shared = Arc::new(Shared::new(Arc::clone(&clock) as Arc<dyn Clock>, Shelves::new().0));
         // No change is stored, so no file is made.
@@ -146,15 +146,15 @@ fn over(world: &World) -> Option<&'static str> {
 
 #[test]
 fn the_same_document_is_the_same_study() {
-    let mut world = World::new(json!({}));
-    assert!(matches!(world.create(document(json!({}))), Ok(CreateOutcome::Known(_))));
-    let other = world.create(document(json!({ "seed": 6 })));
+    let mut world = World::new(&json!({}));
+    assert!(matches!(world.create(document(&json!({}))), Ok(CreateOutcome::Known(_))));
+    let other = world.create(document(&json!({ "seed": 6 })));
     assert!(matches!(other, Err(Rejection::Taken(id)) if id == "s"));
 }
 
 #[test]
 fn a_question_with_a_key_has_one_answer() {
-    let mut world = World::new(json!({ "stop": { "trials": 5 } }));
+    let mut world = World::new(&json!({ "stop": { "trials": 5 } }));
     assert!(matches!(world.ask(1, None), TakeOutcome::Stale), "nothing is proposed yet");
     world.propose(3);
     assert_eq!(world.given(2, Some("k")), [0, 1]);
@@ -168,7 +168,7 @@ fn a_question_with_a_key_has_one_answer() {
 
 #[test]
 fn a_trial_has_one_result() {
-    let mut world = World::new(json!({}));
+    let mut world = World::new(&json!({}));
     world.propose(2);
     world.given(2, None);
     assert_eq!(world.complete(0, 0.5).unwrap().progress.place, Some(0));
@@ -194,7 +194,7 @@ fn a_trial_has_one_result() {
 
 #[test]
 fn a_proposal_that_was_not_given_leaves_nothing_behind() {
-    let mut world = World::new(json!({ "sampler": "gp" }));
+    let mut world = World::new(&json!({ "sampler": "gp" }));
     for _ in 0..12 {
         world.propose(1);
         let trial = world.given(1, None)[0];
@@ -226,7 +226,7 @@ fn rules_end_a_study() {
         (json!({ "plateau": 2 }), vec![0.5, 0.6, 0.5], Some("plateau")),
         (json!({ "plateau": 2 }), vec![0.5, 0.6, 0.4, 0.5], None),
     ] {
-        let mut world = World::new(json!({ "stop": stop }));
+        let mut world = World::new(&json!({ "stop": stop }));
         for value in values {
             world.propose(1);
             let trial = world.given(1, None)[0];
@@ -234,7 +234,7 @@ fn rules_end_a_study() {
         }
         assert_eq!(over(&world), expected, "{stop}");
     }
-    let mut world = World::new(json!({ "stop": { "time": "10s" } }));
+    let mut world = World::new(&json!({ "stop": { "time": "10s" } }));
     world.decide(EndByTime(1)).unwrap();
     assert_eq!(over(&world), None);
     world.wait(10);
@@ -244,7 +244,7 @@ fn rules_end_a_study() {
 
 #[test]
 fn a_grid_ends_with_its_last_point() {
-    let mut world = World::new(json!({ "sampler": { "name": "grid", "levels": 2 } }));
+    let mut world = World::new(&json!({ "sampler": { "name": "grid", "levels": 2 } }));
     world.propose(100);
     assert_eq!(world.given(9, None), [0, 1, 2, 3]);
     assert!(matches!(world.ask(1, None), TakeOutcome::Nothing));
@@ -257,7 +257,7 @@ fn a_grid_ends_with_its_last_point() {
 
 #[test]
 fn silence_ends_a_trial_and_a_report_breaks_it() {
-    let mut world = World::new(json!({ "silence": "10s" }));
+    let mut world = World::new(&json!({ "silence": "10s" }));
     world.propose(1);
     world.given(1, None);
     let silent = |world: &mut World| {
@@ -274,7 +274,7 @@ fn silence_ends_a_trial_and_a_report_breaks_it() {
 
 #[test]
 fn a_pruner_says_that_a_trial_should_stop() {
-    let mut world = World::new(json!({ "pruner": { "name": "median", "leastTrials": 2 } }));
+    let mut world = World::new(&json!({ "pruner": { "name": "median", "leastTrials": 2 } }));
     world.propose(3);
     world.given(3, None);
     assert!(!world.report(0, 1, 0.1).unwrap() && !world.report(1, 1, 0.2).unwrap());
@@ -284,7 +284,7 @@ fn a_pruner_says_that_a_trial_should_stop() {
 
 #[test]
 fn a_deleted_study_goes_in_pieces_and_frees_its_id() {
-    let mut world = World::new(json!({ "sampler": "random" }));
+    let mut world = World::new(&json!({ "sampler": "random" }));
     while world.study().trials.next() < 1_500 {
         world.propose(100);
         world.given(100, None);
@@ -292,7 +292,7 @@ fn a_deleted_study_goes_in_pieces_and_frees_its_id() {
     let first = world.study().definition.number;
     world.steer(Step::Delete).unwrap();
     assert!(matches!(world.steer(Step::Pause), Err(Rejection::Unknown(_))));
-    assert!(matches!(world.create(document(json!({ "seed": 6 }))), Ok(CreateOutcome::New(Some(_)))));
+    assert!(matches!(world.create(document(&json!({ "seed": 6 }))), Ok(CreateOutcome::New(Some(_)))));
     for left in [Some(500), None] {
         world.decide(CutDeleted(first)).unwrap();
         assert_eq!(world.state.table().get(first).map(|study| study.trials.next()), left);
@@ -303,7 +303,7 @@ fn a_deleted_study_goes_in_pieces_and_frees_its_id() {
 
 #[test]
 fn a_paused_study_gives_nothing_and_listens() {
-    let mut world = World::new(json!({}));
+    let mut world = World::new(&json!({}));
     world.propose(2);
     world.given(1, None);
     world.steer(Step::Pause).unwrap();
@@ -344,7 +344,7 @@ proptest! {
 
     #[test]
     fn a_study_repeats_whatever_happens(events in prop::collection::vec(event(), 1..60), sampler in prop_oneof![Just("tpe"), Just("auto"), Just("random")]) {
-        let mut world = World::new(json!({ "sampler": sampler, "enqueued": [{ "x": 0.5, "n": 2 }] }));
+        let mut world = World::new(&json!({ "sampler": sampler, "enqueued": [{ "x": 0.5, "n": 2 }] }));
         let mut given = Vec::new();
         for event in events {
             let running: Vec<u64> = world.study().running.iter().copied().collect();

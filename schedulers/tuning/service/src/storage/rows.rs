@@ -25,7 +25,7 @@ pub fn group(changes: &[Change], after: &Table) -> StudyGroup {
         match edit {
             Edit::Made(_) | Edit::Study { .. } => drop(studies.insert(study)),
             Edit::Asked { trials: asked, .. } => {
-                trials.extend(asked.iter().map(|trial| (study, trial.number)))
+                trials.extend(asked.iter().map(|trial| (study, trial.number)));
             }
             Edit::Stop { trial, .. } | Edit::Ended { trial, .. } => drop(trials.insert((study, *trial))),
             Edit::Reported { trial, report, at, .. } => group.reports.push(TrialReportRow {

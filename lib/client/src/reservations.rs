@@ -180,7 +180,12 @@ impl Client {
         Ok((answer.status.as_u16(), answer.body))
     }
 
-    async fn post_keyed(&self, url: Url, body: &impl Serialize, key: &str) -> Result<Answer, Error> {
+    pub(crate) async fn post_keyed(
+        &self,
+        url: Url,
+        body: &impl Serialize,
+        key: &str,
+    ) -> Result<Answer, Error> {
         let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
         let payload = Payload { header: Some(key_header(key)?), ..Payload::json(body) };
         self.send_payload(Method::POST, url, Some(payload), Repeat::Safe).await

@@ -69,7 +69,7 @@ const GROUPS: &[Group] = &[
         title: "Work on the nodes",
         lines: &[
             Several(&["run-task", "tasks"], "Run a command where it suits best; all about tasks"),
-            One("job"),
+            Several(&["tune", "job"], "Look for good parameters; have data worked on"),
             Several(&["files", "images"], "Files of people and tasks; images that tasks name"),
             One("capacity"),
             Several(&["reserve", "reservations"], "Reserve a time to come; list and change such"),

@@ -21,6 +21,7 @@ pub mod registrations;
 pub mod reservations;
 pub mod tasks;
 pub mod top;
+pub mod tune;
 pub mod users;
 
 use access::{AuditArgs, TokenArgs};
@@ -39,6 +40,7 @@ use registrations::{
 use reservations::{CreditsArgs, PriceArgs, ReservationsArgs, ReserveArgs};
 use tasks::{RunTaskArgs, TasksArgs};
 use top::TopArgs;
+use tune::TuneArgs;
 use users::UsersArgs;
 
 /// Names the service that client commands speak to.
@@ -103,6 +105,8 @@ pub enum ClientCommand {
     Tasks(Remotely<TasksArgs>),
     /// Run a command as a task, on the node that suits best, as if it ran here
     RunTask(Box<Remotely<RunTaskArgs>>),
+    /// Studies that look for good parameters: make one, ask it for trials, tell it results
+    Tune(Remotely<TuneArgs>),
     /// The nodes' capacity, free and promised
     Capacity(Remotely<CapacityArgs>),
     /// Reserve a time to come at a price, or ask for the price

@@ -10,6 +10,7 @@ use estimand_api::labels::{NODE_LABEL, NODE_LABEL_IS_GIVEN};
 use estimand_api::problem::shorten;
 use estimand_api::selector::{KEY_EXPECTED, VALUE_EXPECTED, is_label_key, is_label_value};
 use estimand_api::value::State;
+use serde_json::{Map, Number, Value};
 
 /// `key=value`; the value may be empty and may contain further `=`.
 pub fn pair(text: &str) -> Result<(String, String), String> {
@@ -98,13 +99,68 @@ pub fn moment(text: &str) -> Result<String, String> {
 
 /// A number of bytes, from a mebibyte on.
 pub fn size(text: &str) -> Result<u64, String> {
-    estimand_api::size::read(&serde_json::Value::from(text), 1 << 20, 1 << 50)
+    estimand_api::size::read(&Value::from(text), 1 << 20, 1 << 50)
         .map_err(|wrong| format!("it {wrong}: a size from 1MiB on, such as 2GiB"))
 }
 
 /// Reads JSON.
-pub fn json(text: &str) -> Result<serde_json::Value, String> {
+pub fn json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))
+}
+
+/// A parameter of a study that is a number: `NAME=LOW..HIGH`, with `:log` or `:STEP`.
+pub fn float_parameter(text: &str) -> Result<Map<String, Value>, String> {
+    range(text, "float")
+}
+
+/// A parameter of a study that is a whole number.
+pub fn integer_parameter(text: &str) -> Result<Map<String, Value>, String> {
+    range(text, "integer")
+}
+
+/// The numbers themselves are checked by the service, which knows what is right of them.
+fn range(text: &str, kind: &str) -> Result<Map<String, Value>, String> {
+    let wrong = || {
+        format!(
+            "expected NAME=LOW..HIGH, such as width=1..8, width=1..8:log or width=1..8:2, not `{}`",
+            shorten(text)
+        )
+    };
+    let (name, range) = pair(text).map_err(|_| wrong())?;
+    let (bounds, scale) = match range.split_once(':') {
+        Some((bounds, scale)) => (bounds, Some(scale)),
+        None => (range.as_str(), None),
+    };
+    let (low, high) = bounds.split_once("..").ok_or_else(wrong)?;
+    let number =
+        |text: &str| serde_json::from_str::<Number>(text.trim()).map(Value::Number).map_err(|_| wrong());
+    let mut parameter = Map::from_iter([
+        ("name".to_owned(), Value::from(name)),
+        ("type".to_owned(), Value::from(kind)),
+        ("low".to_owned(), number(low)?),
+        ("high".to_owned(), number(high)?),
+    ]);
+    match scale {
+        Some("log") => drop(parameter.insert("log".to_owned(), Value::from(true))),
+        Some(step) => drop(parameter.insert("step".to_owned(), number(step)?)),
+        None => {}
+    }
+    Ok(parameter)
+}
+
+/// A parameter of a study that is one of some values: `NAME=A,B`. Numbers, true and false are such.
+pub fn choice_parameter(text: &str) -> Result<Map<String, Value>, String> {
+    let (name, values) =
+        pair(text).map_err(|_| "expected NAME=A,B, such as optimizer=sgd,adam".to_owned())?;
+    let value = |text: &str| match serde_json::from_str(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::from(text),
+    };
+    Ok(Map::from_iter([
+        ("name".to_owned(), Value::from(name)),
+        ("type".to_owned(), Value::from("choice")),
+        ("values".to_owned(), values.split(',').map(value).collect()),
+    ]))
 }
 
 /// The name `localhost` is 127.0.0.1, as it is for clients.

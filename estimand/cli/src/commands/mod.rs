@@ -41,6 +41,7 @@ mod shortage;
 mod show;
 mod tasks;
 mod top;
+mod tune;
 mod unregister;
 mod users;
 mod values;
@@ -177,6 +178,12 @@ pub async fn run(before: &Remote, command: ClientCommand) -> Result<(), Failure>
                 args.remote = inner.or(&args.remote);
             }
             run!(args, capacity::capacity)
+        }
+        ClientCommand::Tune(mut args) => {
+            if let Some(inner) = args.own.inner() {
+                args.remote = inner.or(&args.remote);
+            }
+            run!(args, tune::tune)
         }
         ClientCommand::Reserve(args) => run!(*args, reservations::reserve),
         ClientCommand::Price(args) => run!(args, reservations::price),

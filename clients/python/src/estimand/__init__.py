@@ -42,6 +42,7 @@ from estimand.records import (
     Write,
     WriteReceipt,
 )
+from estimand.studies import Importance, Study, StudyDocument, StudyPage, Trial, TrialPage, TrialsAsked
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "EstimandError",
     "FileEntry",
     "FilePage",
+    "Importance",
     "LogLine",
     "LogPage",
     "Mirror",
@@ -75,6 +77,9 @@ __all__ = [
     "Registration",
     "Settled",
     "Snapshot",
+    "Study",
+    "StudyDocument",
+    "StudyPage",
     "Swap",
     "Task",
     "TaskDocument",
@@ -83,6 +88,9 @@ __all__ = [
     "TaskPage",
     "TaskUsage",
     "Transition",
+    "Trial",
+    "TrialPage",
+    "TrialsAsked",
     "UploadProgress",
     "Value",
     "Watch",

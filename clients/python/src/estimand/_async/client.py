@@ -10,13 +10,14 @@ from typing import Optional
 from estimand._address import DEFAULT, Credentials
 from estimand._async.files import AsyncFileCalls
 from estimand._async.registry import AsyncRegistryCalls
+from estimand._async.studies import AsyncStudyCalls
 from estimand._async.tasks import AsyncTaskCalls
 from estimand._async.transport import AsyncTransport
 from estimand._async.values import AsyncValueCalls
 from estimand.options import Options
 
 
-class AsyncClient(AsyncValueCalls, AsyncRegistryCalls, AsyncTaskCalls, AsyncFileCalls):
+class AsyncClient(AsyncValueCalls, AsyncRegistryCalls, AsyncTaskCalls, AsyncFileCalls, AsyncStudyCalls):
     """Speaks to an Estimand service.
 
     Without an address it is ESTIMAND_SERVER, or this machine; without a token, ESTIMAND_TOKEN; without files for TLS,

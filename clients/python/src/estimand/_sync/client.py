@@ -11,13 +11,14 @@ from typing import Optional
 from estimand._address import DEFAULT, Credentials
 from estimand._sync.files import FileCalls
 from estimand._sync.registry import RegistryCalls
+from estimand._sync.studies import StudyCalls
 from estimand._sync.tasks import TaskCalls
 from estimand._sync.transport import Transport
 from estimand._sync.values import ValueCalls
 from estimand.options import Options
 
 
-class Client(ValueCalls, RegistryCalls, TaskCalls, FileCalls):
+class Client(ValueCalls, RegistryCalls, TaskCalls, FileCalls, StudyCalls):
     """Speaks to an Estimand service.
 
     Without an address it is ESTIMAND_SERVER, or this machine; without a token, ESTIMAND_TOKEN; without files for TLS,

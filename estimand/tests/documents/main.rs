@@ -121,11 +121,16 @@ fn commands_of_reserving_print_the_output_shown() {
 }
 
 #[test]
+fn commands_of_tuning_print_the_output_shown() {
+    check("docs/tuning.md");
+}
+
+#[test]
 fn commands_of_the_dashboard_print_the_output_shown() {
     check("docs/dashboard.md");
 }
 
-const TYPED: [&str; 13] = [
+const TYPED: [&str; 14] = [
     "README.md",
     "collectors/README.md",
     "docs/api.md",
@@ -138,6 +143,7 @@ const TYPED: [&str; 13] = [
     "docs/tasks.md",
     "docs/files.md",
     "docs/reserving.md",
+    "docs/tuning.md",
     "docs/dashboard.md",
 ];
 

@@ -47,6 +47,7 @@ pub mod task_document;
 pub mod task_event;
 pub mod task_files;
 pub mod task_log;
+pub mod task_progress;
 pub mod task_record;
 pub mod task_state;
 pub mod task_usage;

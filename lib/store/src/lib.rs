@@ -39,6 +39,7 @@ mod study;
 mod task;
 mod task_feed;
 mod task_log;
+mod task_progress;
 mod tls;
 mod token;
 mod unwritten;
@@ -73,6 +74,7 @@ pub use study::{StoredStudies, StudyGroup, StudyRow, TrialReportRow, TrialRow, T
 pub use task::{GoneTaskRow, StoredTasks, TaskArrayRow, TaskEventRow, TaskGroup, TaskOutputRow, TaskRow};
 pub use task_feed::{StoredFeed, TaskCursorRow, TaskFeedGroup, TaskFeedRow};
 pub use task_log::{LOG_PIECE, TaskLogGroup, TaskLogRange, TaskLogRow};
+pub use task_progress::{TaskProgressGroup, TaskProgressRow};
 pub use token::TokenRow;
 pub use upload::Upload;
 pub use url::StoreUrl;

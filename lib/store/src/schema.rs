@@ -262,6 +262,15 @@ diesel::table! {
 }
 
 diesel::table! {
+    t_task_progress (revision) {
+        revision -> BigInt,
+        task -> BigInt,
+        place -> BigInt,
+        report -> Text,
+    }
+}
+
+diesel::table! {
     t_task_cursor (name) {
         name -> Text,
         revision -> BigInt,

@@ -14,6 +14,7 @@ use crate::schema::{t_task, t_task_array, t_task_event, t_task_gone, t_task_outp
 use crate::statement::{Keys, Rows, Value, write_all};
 use crate::task_feed::{self, StoredFeed, TaskFeedGroup};
 use crate::task_log::{self, TaskLogGroup};
+use crate::task_progress::{self, TaskProgressGroup};
 use crate::{Claim, Connection, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq, Queryable)]
@@ -80,6 +81,7 @@ pub struct TaskGroup {
     pub forgotten: Vec<String>,
     pub events: Vec<TaskEventRow>,
     pub logs: TaskLogGroup,
+    pub progress: TaskProgressGroup,
     pub outputs: Vec<TaskOutputRow>,
     pub feed: TaskFeedGroup,
     pub images: ImageGroup,
@@ -215,6 +217,7 @@ impl Connection {
                 values.push(Value::Text(&row.transition));
             })?;
             task_log::write(backend, &group.logs)?;
+            task_progress::write(backend, &group.progress)?;
             write_all(backend, &OUTPUTS, &group.outputs, |row, values| {
                 values.extend([Value::Int(row.task), Value::Text(&row.outputs)]);
             })?;

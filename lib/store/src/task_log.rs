@@ -1,6 +1,6 @@
 //! `t_task_log`, the logs of tasks, a row a line; and `t_task_log_removal`, the deleted tasks of which lines are left. Written
 //! with the tasks in one transaction. A long log is removed in pieces, each in a transaction, so that no other writer waits
-//! for more than one of them.
+//! for more than one of them. The progress that a log told goes with its last piece.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::backend::{Backend, on};
 use crate::schema::{t_task_log, t_task_log_removal};
 use crate::statement::{Fixed, Keys, Rows, Value, write_all};
-use crate::{Connection, Error};
+use crate::{Connection, Error, task_progress};
 
 /// The lines that are removed at once.
 pub const LOG_PIECE: u64 = 1_000;
@@ -121,6 +121,8 @@ impl Connection {
 pub(crate) fn write(backend: &mut Backend, group: &TaskLogGroup) -> QueryResult<()> {
     let removed: Vec<Value<'_>> = group.removed.iter().map(|task| Value::Int(*task)).collect();
     LINES_OF.delete(backend, &removed)?;
+    // Each report was a line, so they are no more than the lines.
+    task_progress::remove(backend, &removed)?;
     for task in &group.to_remove {
         insert_removal(backend, *task)?;
     }
@@ -154,6 +156,7 @@ fn remove_piece(backend: &mut Backend, task: i64) -> QueryResult<()> {
         }
         None => {
             LINES_OF.delete(backend, &[Value::Int(task)])?;
+            task_progress::remove(backend, &[Value::Int(task)])?;
             REMOVAL_OF.delete(backend, &[Value::Int(task)])
         }
     }

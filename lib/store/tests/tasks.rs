@@ -9,7 +9,7 @@ use common::Place;
 use estimand_store::{
     Connection, Error, GoneTaskRow, ImageGroup, ImageRow, LOG_PIECE, StoredFeed, StoredImages, TaskArrayRow,
     TaskCursorRow, TaskEventRow, TaskFeedGroup, TaskFeedRow, TaskGroup, TaskImageRow, TaskLogGroup,
-    TaskLogRange, TaskLogRow, TaskRow,
+    TaskLogRange, TaskLogRow, TaskProgressGroup, TaskProgressRow, TaskRow,
 };
 
 on_every_store!(
@@ -18,6 +18,7 @@ on_every_store!(
     a_long_log_is_removed_in_pieces,
     the_feed_of_tasks_is_read_on_and_cut,
     images_are_kept_with_those_of_tasks,
+    progress_is_read_in_one_order_and_goes_with_its_task,
 );
 
 fn task(number: i64, key: Option<&str>) -> TaskRow {
@@ -234,4 +235,35 @@ fn images_are_kept_with_those_of_tasks(place: &Place) {
         ImageGroup { images: vec![changed.clone()], removed: vec!["a".to_owned()], ..ImageGroup::default() };
     let kept = StoredImages { images: vec![changed], of_tasks: vec![given(2)] };
     assert_eq!(commit(&mut connection, group, vec![1], vec![7]), kept);
+}
+
+fn progress_is_read_in_one_order_and_goes_with_its_task(place: &Place) {
+    let mut connection = place.open();
+    let claim = connection.claim("tasks", 0).unwrap();
+    let report = |revision: i64| {
+        let report = "{\"values\":{\"grüße \u{1F980}\":0.5}}".to_owned();
+        TaskProgressRow { revision, task: revision % 3, place: revision / 3, report }
+    };
+    let commit = |connection: &mut Connection, group: TaskGroup| {
+        connection.commit_tasks(&claim, &group).unwrap();
+        let rows = connection.task_progress(0, 1_000).unwrap();
+        rows.iter().map(|row| row.revision).collect::<Vec<i64>>()
+    };
+    let progress = TaskProgressGroup { rows: (1..=600).map(report).collect(), ..Default::default() };
+    let all = commit(&mut connection, TaskGroup { progress, ..TaskGroup::default() });
+    assert_eq!(all, (1..=600).collect::<Vec<i64>>());
+    assert_eq!(connection.task_progress(598, 1).unwrap(), [report(599)]);
+    assert_eq!(connection.task_progress(600, 1).unwrap(), []);
+
+    let shortened = vec![(1, 199)];
+    let progress = TaskProgressGroup { removed_to: Some(588), shortened, ..Default::default() };
+    let kept = commit(&mut connection, TaskGroup { progress, ..TaskGroup::default() });
+    assert_eq!(kept, [590, 591, 593, 594, 596, 597, 598, 599, 600]);
+
+    // A short log goes with its task, a long one in pieces.
+    let logs = TaskLogGroup { removed: vec![2], to_remove: vec![0], ..TaskLogGroup::default() };
+    let kept = commit(&mut connection, TaskGroup { logs, ..TaskGroup::default() });
+    assert_eq!(kept, [591, 594, 597, 598, 600]);
+    let logs = TaskLogGroup { shortened: vec![0], ..TaskLogGroup::default() };
+    assert_eq!(commit(&mut connection, TaskGroup { logs, ..TaskGroup::default() }), [598]);
 }

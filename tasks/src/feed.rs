@@ -1,4 +1,5 @@
-//! The feed: everything that happened to tasks in one order, each event with a revision that grows by one.
+//! The feed: everything that happened to tasks in one order, each event with a revision that grows by one. The progress of
+//! tasks is another feed, of reports instead of events.
 //!
 //! An event is stored in the transaction of the change that it tells of. The newest are in memory, too, so that those who
 //! watch ask the database only for what is long past. Nothing is kept for a reader who is slow: it is told when the feed
@@ -31,17 +32,28 @@ pub const MAX_WATCHERS: usize = 2_000;
 /// The name of the cursor of the one reader that counts: it publishes the feed.
 pub const PUBLISHER: &str = "rabbitmq";
 
+/// An entry of a feed.
+pub trait Revised {
+    fn revision(&self) -> u64;
+}
+
+impl Revised for TaskEvent {
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+}
+
 /// The feed as readers see it.
-pub struct Feed {
-    recent: RwLock<Recent>,
+pub struct Feed<E = TaskEvent> {
+    recent: RwLock<Recent<E>>,
     /// The newest revision, for those who wait for the next one.
     newest: watch::Sender<u64>,
     watchers: Arc<Semaphore>,
 }
 
-#[derive(Debug, Default)]
-struct Recent {
-    events: VecDeque<Arc<TaskEvent>>,
+#[derive(Debug)]
+struct Recent<E> {
+    events: VecDeque<Arc<E>>,
     /// The revision of the last of them, also when there are none.
     newest: u64,
     /// Events up to this revision are not kept any more.
@@ -52,19 +64,20 @@ struct Recent {
 
 /// The events after a revision.
 #[derive(Debug, PartialEq)]
-pub enum Since {
+pub enum Since<E = TaskEvent> {
     /// At most as many as asked for; none if there are no later ones yet.
-    Events(Vec<Arc<TaskEvent>>),
+    Events(Vec<Arc<E>>),
     /// They are in the store.
     Stored,
     /// Some are not kept any more: those up to `base`. Or the revision was never reached: `newest` is the last one.
     Gone { base: u64, newest: u64 },
 }
 
-impl Feed {
+impl<E: Revised> Feed<E> {
     pub fn new() -> Self {
+        let recent = Recent { events: VecDeque::new(), newest: 0, base: 0, counted: None };
         Feed {
-            recent: RwLock::default(),
+            recent: RwLock::new(recent),
             newest: watch::Sender::new(0),
             watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
         }
@@ -94,11 +107,11 @@ impl Feed {
         self.read(|recent| recent.base)
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Recent) -> T) -> T {
+    fn read<T>(&self, look: impl FnOnce(&Recent<E>) -> T) -> T {
         look(&self.recent.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn since(&self, after: u64, most: usize) -> Since {
+    pub fn since(&self, after: u64, most: usize) -> Since<E> {
         self.read(|recent| {
             let in_memory = recent.newest - recent.events.len() as u64;
             match after {
@@ -143,6 +156,24 @@ impl Feed {
         self.read(|recent| removal(recent.base, recent.newest + more, recent.counted))
     }
 
+    /// Shows events that are stored, of which those up to `removed_to` are not any more. `ring` is called before anybody
+    /// sees them, so that a bell that is quiet has missed none.
+    pub fn append(&self, events: Vec<E>, removed_to: Option<u64>, ring: impl FnOnce()) {
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        ring();
+        recent.base = removed_to.unwrap_or(recent.base);
+        let Some(last) = events.last() else { return };
+        let newest = last.revision();
+        recent.newest = newest;
+        recent.events.extend(events.into_iter().map(Arc::new));
+        let over = recent.events.len().saturating_sub(IN_MEMORY);
+        recent.events.drain(..over);
+        drop(recent);
+        self.newest.send_replace(newest);
+    }
+}
+
+impl Feed {
     /// Shows the events of changes that are stored, and rings the bells of their tasks; false if there are no events.
     pub fn publish(&self, changes: &[Change], bells: &Bells) -> bool {
         let events = events_of(changes, self.newest());
@@ -153,22 +184,6 @@ impl Feed {
             self.count_on(revision);
         }
         count > 0
-    }
-
-    /// Shows events that are stored, of which those up to `removed_to` are not any more. `ring` is called before anybody
-    /// sees them, so that a bell that is quiet has missed none.
-    fn append(&self, events: Vec<TaskEvent>, removed_to: Option<u64>, ring: impl FnOnce()) {
-        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        ring();
-        recent.base = removed_to.unwrap_or(recent.base);
-        let Some(last) = events.last() else { return };
-        let newest = last.revision;
-        recent.newest = newest;
-        recent.events.extend(events.into_iter().map(Arc::new));
-        let over = recent.events.len().saturating_sub(IN_MEMORY);
-        recent.events.drain(..over);
-        drop(recent);
-        self.newest.send_replace(newest);
     }
 }
 

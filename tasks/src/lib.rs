@@ -24,6 +24,7 @@ mod log;
 mod metrics;
 mod open_lines;
 mod pressures;
+mod progress;
 mod publishing;
 mod requests;
 mod scope;
@@ -54,8 +55,8 @@ use tokio::sync::watch;
 use agents::orders::OrderBook;
 use agents::{files, news, tunnels as tunnel_orders};
 use http::{
-    capacity, changes, events, images as published, logs, promises, read, timeline, tunnels as tunneling,
-    usage, watch as watching, web,
+    capacity, changes, events, images as published, logs, progress as said, promises, read, timeline,
+    tunnels as tunneling, usage, watch as watching, web,
 };
 use shared::Shared;
 use storage::{Storage, rows};
@@ -233,6 +234,7 @@ impl ServedPart for TaskService {
             .add(Role::User, changes::submit, changes::__path_submit)
             .add(Role::User, logs::logs, logs::__path_logs)
             .add(Role::User, events::events, events::__path_events)
+            .add(Role::User, said::progress, said::__path_progress)
             .add(Role::User, watching::watch, watching::__path_watch)
             .add(Role::User, changes::cancel, changes::__path_cancel)
             .add(Role::User, read::get, read::__path_get)

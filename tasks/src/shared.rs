@@ -20,10 +20,11 @@ use crate::change::{self, Change, NAME, Rejection};
 use crate::core::outline::PlanOutline;
 use crate::core::queue::TaskNumber;
 use crate::engines::Engine;
-use crate::feed::Feed;
+use crate::feed::{Feed, Revised};
 use crate::metrics::{Figures, PublisherFigures};
 use crate::open_lines::OpenLogs;
 use crate::pressures::Pressures;
+use crate::progress::{self, Report};
 use crate::scope::Scope;
 use crate::silences::Silences;
 use crate::table::{Named, TaskTable};
@@ -75,6 +76,7 @@ pub struct Shared {
     pub ledger_bell: watch::Sender<u64>,
     pub figures: Figures,
     pub feed: Feed,
+    pub progress: Feed<Report>,
     /// The connections to ports of tasks.
     pub tunnels: Arc<Tunnels>,
     /// The reader of the feed that publishes it, if this process has one, and how it does.
@@ -118,6 +120,7 @@ impl Shared {
             ledger_bell: watch::Sender::new(0),
             figures: Figures::default(),
             feed: Feed::new(),
+            progress: Feed::new(),
             publishes,
             publishing: Rounds::new(),
             published: PublisherFigures::default(),
@@ -161,11 +164,11 @@ impl Shared {
         found.ok_or_else(|| unknown(id))
     }
 
-    /// The bell of the task of this id; without an id, or as long as there is no such task, that of all tasks.
-    pub fn listen(&self, id: Option<&str>) -> Bell {
+    /// The bell of the task of this id; without an id, or as long as there is no such task, that of a feed.
+    pub fn listen<E: Revised>(&self, id: Option<&str>, feed: &Feed<E>) -> Bell {
         self.table.look(|table| match id.and_then(|id| table.named(id)) {
             Some(task) => self.bells.listen(task.number),
-            None => Bell::of_all(self.feed.listen()),
+            None => Bell::of_all(feed.listen()),
         })
     }
 
@@ -227,6 +230,7 @@ impl Shared {
             }
         }
         changes.iter().for_each(|change| self.figures.count(change));
+        self.show_progress(changes);
         if self.feed.publish(changes, &self.bells) {
             self.publishing.ask();
         }
@@ -237,6 +241,15 @@ impl Shared {
         if !moved.is_empty() {
             self.changed().tasks.extend(moved);
             self.poke();
+        }
+    }
+
+    /// Shows the progress in changes that are stored.
+    fn show_progress(&self, changes: &[Change]) {
+        let reports = progress::reports_of(changes, self.progress.newest());
+        if !reports.is_empty() {
+            let removed_to = self.progress.removal(reports.len() as u64);
+            self.progress.append(reports, removed_to, || self.bells.ring(changes));
         }
     }
 

@@ -11,6 +11,7 @@ use estimand_api::promise::PromiseEnd;
 use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_document::{Input, TaskDocument};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
+use estimand_api::task_progress::TaskProgress;
 use estimand_capacity::Ledger;
 use estimand_store::TaskLogRow;
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,31 @@ pub struct LogEnd {
     /// The line from which on the text is dropped, because as much is kept as may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "ProgressEnd::is_empty")]
+    pub progress: ProgressEnd,
+}
+
+/// How far the progress in the log of a task is. A service of the version before passes it over, and forgets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProgressEnd {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Arc<TaskProgress>>,
+    /// The first line that was to be progress and is none, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// How many reports were stored.
+    pub reports: u64,
+    /// How many lines are known to be missing since the last report.
+    pub missing: u64,
+    /// The next line of standard output is the rest of one that was too long.
+    pub continues: bool,
+}
+
+impl ProgressEnd {
+    fn is_empty(&self) -> bool {
+        *self == ProgressEnd::default()
+    }
 }
 
 /// A task after a change, and what belongs to that change.
@@ -93,6 +119,8 @@ pub struct Edit {
     pub transitions: Vec<Transition>,
     /// Lines of its log to be stored.
     pub lines: Vec<Arc<TaskLogRow>>,
+    /// The progress that is in them.
+    pub reports: Vec<Arc<TaskProgress>>,
     /// The outputs of the attempt that has just ended, which are kept.
     pub outputs: Option<TaskOutputs>,
     /// It was just submitted.
@@ -109,7 +137,15 @@ impl Edit {
 
     /// A task that is new.
     pub fn new(after: Task) -> Edit {
-        Edit { after, transitions: Vec::new(), lines: Vec::new(), outputs: None, is_new: true, term: None }
+        Edit {
+            after,
+            transitions: Vec::new(),
+            lines: Vec::new(),
+            reports: Vec::new(),
+            outputs: None,
+            is_new: true,
+            term: None,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -128,7 +164,9 @@ impl Edit {
             self.after.progress.usage = usage;
         }
         if let Event::Place { .. } = transition.cause {
-            self.after.log.first = self.after.log.next;
+            let log = &mut self.after.log;
+            log.first = log.next;
+            (log.progress.missing, log.progress.continues) = (0, false);
         }
         if transition.to.is_final() {
             self.after.ended_at = Some(now_us);
@@ -162,9 +200,10 @@ impl Task {
         Rules { retries: self.document.retries, on_loss: self.document.on_loss }
     }
 
-    /// About how many bytes of memory it takes, and its row; the document of an array is counted with that.
+    /// About how many bytes of memory it takes with its progress, and its row; the document of an array is counted with that.
     pub fn bytes(&self) -> u64 {
-        TASK_BYTES + if self.array.is_none() { self.document.weight() } else { 0 }
+        let progress = self.log.progress.last.as_ref().map_or(0, |progress| progress.weight());
+        TASK_BYTES + progress + if self.array.is_none() { self.document.weight() } else { 0 }
     }
 
     /// The node on which something of it may be.

@@ -12,9 +12,10 @@ use crate::change::{self, Change, NAME, Rejection};
 use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::feed::{self, PUBLISHER};
+use crate::progress;
 use crate::shared::Shared;
 use crate::storage::promises::LoadedPromises;
-use crate::storage::{Storage, images, rows};
+use crate::storage::{Storage, images, progress as progress_rows, rows};
 use crate::table::TaskTable;
 use crate::task::{TASK_BYTES, Task, tick};
 
@@ -64,6 +65,8 @@ impl State for TasksState {
         tracing::info!(tasks = contents.tasks.len(), "the tasks are loaded");
         let feed = &contents.feed;
         self.shared.feed.begin(feed.base, feed.newest);
+        let (base, newest) = progress_rows::extent(feed);
+        self.shared.progress.begin(base, newest);
         if self.shared.publishes {
             self.shared.feed.count_on(feed.cursors.get(PUBLISHER).copied().unwrap_or(0));
             self.shared.publishing.ask();
@@ -82,8 +85,12 @@ impl State for TasksState {
     async fn store(&mut self, changes: &[Change]) -> Result<(), StorageError> {
         let events = feed::events_of(changes, self.shared.feed.newest());
         let removed_to = self.shared.feed.removal(events.len() as u64);
-        let feed = rows::feed_group(&events, removed_to, feed::cursor_of(changes));
-        let group = TaskGroup { feed, images: images::group(changes), ..rows::group(changes) };
+        let mut feed = rows::feed_group(&events, removed_to, feed::cursor_of(changes));
+        let reports = progress::reports_of(changes, self.shared.progress.newest());
+        let removed_to = self.shared.progress.removal(reports.len() as u64);
+        feed.cursors.extend(progress_rows::cursors(&reports, removed_to));
+        let progress = progress_rows::group(changes, &reports, removed_to);
+        let group = TaskGroup { feed, progress, images: images::group(changes), ..rows::group(changes) };
         Ok(self.storage.store(group).await?)
     }
 
@@ -108,6 +115,9 @@ impl State for TasksState {
 
     fn weight(change: &Change) -> usize {
         let lines = change.edits.iter().flat_map(|edit| &edit.lines).map(|line| ROW_BYTES + line.size());
+        let reports = change.edits.iter().flat_map(|edit| &edit.reports);
+        let reports =
+            reports.map(|report| ROW_BYTES + usize::try_from(report.weight()).unwrap_or(usize::MAX));
         let other = usize::from(change.image.is_some()) + change.promises.promises.len();
         let pieces = change.shortened.len() * usize::try_from(LOG_PIECE).unwrap_or(usize::MAX);
         let rows = change.edits.len() + change.deleted.len() + change.forgotten.len() + other + pieces;
@@ -115,7 +125,7 @@ impl State for TasksState {
         let tasks = change.edits.iter().map(|edit| edit.after.bytes() - TASK_BYTES);
         let arrays = change.new_arrays.iter().map(|array| array.document.weight());
         let documents = usize::try_from(tasks.chain(arrays).sum::<u64>()).unwrap_or(usize::MAX);
-        rows * ROW_BYTES + lines.sum::<usize>() + documents
+        rows * ROW_BYTES + lines.sum::<usize>() + reports.sum::<usize>() + documents
     }
 
     fn stage(&mut self, change: &Change) {

@@ -120,3 +120,23 @@ fn everything_that_was_staged_is_taken_back() {
     staged.follow(&published, &numbers(&changes));
     assert_eq!(seen(&staged), seen(&published));
 }
+
+/// A word of the interface was an id before it was one; so was a log without progress.
+#[test]
+fn a_stored_task_of_before_is_read() {
+    let row = estimand_store::TaskRow {
+        number: 1,
+        id: "progress".to_owned(),
+        idempotency_key: None,
+        document: r#"{"id":"progress","command":["true"]}"#.to_owned(),
+        progress: rows::text(&Progress::default()),
+        why: None,
+        log: r#"{"next":3,"first":1,"bytes":9,"ofALaterVersion":{}}"#.to_owned(),
+        submitted_at: 1,
+        submitted_by: "somebody".to_owned(),
+        ended_at: None,
+    };
+    let task = rows::task(&row, 0, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+    assert_eq!(task.document.id.as_deref(), Some("progress"));
+    assert_eq!(task.log, LogEnd { next: 3, first: 1, bytes: 9, ..LogEnd::default() });
+}

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::image::TaskImage;
 use crate::task::TaskEnding;
 use crate::task_files::TaskOutputs;
+use crate::task_progress::TaskProgress;
 use crate::task_usage::AttemptUsage;
 
 /// The longest that a request for a task or its log waits.
@@ -46,6 +47,12 @@ pub struct TaskRecord {
     /// The number of the next line of its log.
     #[serde(default)]
     pub lines: u64,
+    /// How far it said it is, the last time that it did; for a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<TaskProgress>,
+    /// The first line that was to be progress and is none, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_problem: Option<String>,
     /// The array that it is of, and its place there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,

@@ -1,35 +1,20 @@
 //! The events of tasks, in pages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix_web::http::header::HeaderName;
 use actix_web::web::ThinData;
 use actix_web::{HttpRequest, HttpResponse};
-use estimand_api::headers::REVISION_HEADER;
 use estimand_api::problem::Problem;
 use estimand_api::selector::Selector;
 use estimand_api::task_event::{TaskEvent, TaskEventPage};
-use estimand_api::task_record::MAX_TASK_WAIT_MS;
-use estimand_web::parameters::whole;
 use estimand_web::{Failure, Principal, Query};
-use tokio::time::{Instant, timeout_at};
 
+use super::pages::{Page, PageQuery, REVISION};
 use super::selection::Selection;
 use crate::TaskService;
 use crate::feed::Since;
 use crate::scope::Scope;
 use crate::storage::rows;
-
-pub static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
-
-/// The most events on a page, and how many there are if nothing is said.
-const MAX_PAGE: u64 = 1_000;
-const PAGE: u64 = 200;
-/// How many events are read at once.
-const CHUNK: usize = 1_000;
-/// How many events are looked at for a page that few belong on.
-const MAX_LOOKED_AT: usize = 20_000;
 
 /// Events of all tasks, the oldest first, in pages.
 ///
@@ -67,46 +52,13 @@ pub async fn events(
     )?;
     let (state, labels) = (query.get("state"), query.get("labels"));
     let selection = Selection::parse(Scope::of(&caller), state, labels, query.get("user"), query.get("id"))?;
-    let limit = whole("limit", query.get("limit"), PAGE, u64::MAX)?.clamp(1, MAX_PAGE);
-    let wait = whole("waitMs", query.get("waitMs"), 0, u64::MAX)?.min(MAX_TASK_WAIT_MS);
-    let feed = &service.shared().feed;
-    service.shared().table.loaded(|_| ())?;
-    let after = whole("after", query.get("after"), feed.base(), u64::MAX)?;
-    let end = Instant::now() + Duration::from_millis(wait);
-    let mut page = TaskEventPage { next: after, ..TaskEventPage::default() };
-    let mut looked_at = 0;
-    loop {
-        let mut bell = service.shared().listen(selection.task_id());
-        page.revision = feed.newest();
-        let (events, next) = service.events(selection.reader(), page.next, CHUNK).await?;
-        looked_at += events.len();
-        page.next = next;
-        for event in &events {
-            if selection.has(event) {
-                page.events.push(TaskEvent::clone(event));
-            }
-            if page.events.len() as u64 >= limit {
-                page.next = event.revision;
-                return Ok(answer(&page));
-            }
-        }
-        if page.next < page.revision && looked_at < MAX_LOOKED_AT {
-            continue;
-        }
-        let is_enough = !page.events.is_empty() || looked_at >= MAX_LOOKED_AT || service.is_stopping();
-        if is_enough || timeout_at(end, service.rung(&mut bell.receiver)).await.is_err() {
-            // Later events rang for others.
-            if let (false, Some(newest)) = (is_enough, feed.newest_if_quiet(&bell)) {
-                page.next = newest;
-                page.revision = newest;
-            }
-            return Ok(answer(&page));
-        }
-    }
-}
-
-fn answer(page: &TaskEventPage) -> HttpResponse {
-    HttpResponse::Ok().insert_header((REVISION.clone(), page.revision)).json(page)
+    let asked = PageQuery::parse(&query)?;
+    let read = async |after, most| service.events(selection.reader(), after, most).await;
+    let chosen = |event: &TaskEvent| selection.has(event).then(|| event.clone());
+    let page = service.page(&service.shared().feed, &asked, selection.task_id(), read, chosen).await?;
+    let Page { entries, next, revision } = page;
+    let page = TaskEventPage { events: entries, next, revision };
+    Ok(HttpResponse::Ok().insert_header((REVISION.clone(), revision)).json(page))
 }
 
 impl TaskService {
@@ -122,7 +74,7 @@ impl TaskService {
                 let next = events.last().map_or(after, |event| event.revision);
                 Ok((events, next))
             }
-            Since::Gone { base, newest } => Err(gone(after, base, newest)),
+            Since::Gone { base, newest } => Err(gone("events", after, base, newest)),
             Since::Stored => {
                 let limit = rows::column(most as u64);
                 let after_column = rows::column(after);
@@ -137,7 +89,7 @@ impl TaskService {
                 // They may have gone while they were looked for.
                 let Some((_, next)) = ends.filter(|(first, _)| *first == after + 1) else {
                     let feed = &self.shared().feed;
-                    return Err(gone(after, feed.base().max(after + 1), feed.newest()));
+                    return Err(gone("events", after, feed.base().max(after + 1), feed.newest()));
                 };
                 self.complete(&mut events);
                 Ok((events.into_iter().map(Arc::new).collect(), next))
@@ -158,13 +110,14 @@ impl TaskService {
     }
 }
 
-pub fn gone(after: u64, base: u64, newest: u64) -> Problem {
+/// The entries of a feed after a revision are not there.
+pub fn gone(entries: &str, after: u64, base: u64, newest: u64) -> Problem {
     Problem::gone(match after > newest {
         true => format!(
             "there is no revision {after}, the newest is {newest}: another store was used then; read the tasks anew"
         ),
         false => format!(
-            "events up to revision {base} are not kept any more; read the tasks anew, and go on after revision {newest}"
+            "{entries} up to revision {base} are not kept any more; read the tasks anew, and go on after revision {newest}"
         ),
     })
 }

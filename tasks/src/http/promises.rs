@@ -14,7 +14,7 @@ use estimand_web::parameters::{self, whole};
 use estimand_web::{Body, Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
-use super::events::REVISION;
+use super::pages::REVISION;
 use crate::TaskService;
 use crate::change::Rejection;
 use crate::core::promise::{Promise, class};

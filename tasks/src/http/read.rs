@@ -13,7 +13,7 @@ use estimand_web::parameters::{self, whole};
 use estimand_web::{Failure, Principal, Query, segment};
 use tokio::time::{Instant, timeout_at};
 
-use super::events::REVISION;
+use super::pages::REVISION;
 use super::views;
 use crate::TaskService;
 use crate::core::queue::TaskNumber;

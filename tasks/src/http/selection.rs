@@ -1,5 +1,6 @@
 //! The choice of events that a reader asks for.
 
+use estimand_api::labels::LabelMap;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::selector::Selector;
 use estimand_api::task_event::{DELETED, TaskEvent};
@@ -59,14 +60,19 @@ impl Selection {
     }
 
     pub fn has(&self, event: &TaskEvent) -> bool {
-        self.scope.has_user(event.user.as_deref())
-            && self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))
-            && self.labels.as_ref().is_none_or(|labels| labels.matches(&event.labels))
-            && self.user.as_ref().is_none_or(|user| event.user.as_ref() == Some(user))
+        self.states.as_ref().is_none_or(|states| states.contains(&event.to.as_str()))
+            && self.has_task(&event.id, event.user.as_deref(), &event.labels)
+    }
+
+    /// A task is one of those whose events are asked for.
+    pub fn has_task(&self, id: &str, user: Option<&str>, labels: &LabelMap) -> bool {
+        self.scope.has_user(user)
+            && self.labels.as_ref().is_none_or(|wanted| wanted.matches(labels))
+            && self.user.as_ref().is_none_or(|wanted| user == Some(wanted))
             && match &self.id {
                 None => true,
-                Some(IdPattern::Is(id)) => event.id == *id,
-                Some(IdPattern::Begins(beginning)) => event.id.starts_with(beginning),
+                Some(IdPattern::Is(wanted)) => id == wanted,
+                Some(IdPattern::Begins(beginning)) => id.starts_with(beginning),
             }
     }
 }

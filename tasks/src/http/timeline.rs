@@ -10,7 +10,7 @@ use estimand_capacity::{Standing, Window};
 use estimand_web::parameters::whole;
 use estimand_web::{Failure, Query};
 
-use super::events::REVISION;
+use super::pages::REVISION;
 use crate::TaskService;
 use crate::core::book::Book;
 use crate::core::nodes::Offer;

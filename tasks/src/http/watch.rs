@@ -72,7 +72,7 @@ pub async fn watch(
     let newest = feed.newest();
     let seen = resumed.unwrap_or(newest);
     if seen > newest || seen < feed.base() {
-        return Err(super::events::gone(seen, feed.base(), newest).into());
+        return Err(super::events::gone("events", seen, feed.base(), newest).into());
     }
     let Some(seat) = feed.seat() else {
         return Err(Problem::unavailable(format!("{MAX_WATCHERS} watch already"), 5).into());
@@ -119,7 +119,8 @@ impl Watcher {
             if self.over || self.service.is_stopping() {
                 return None;
             }
-            let mut bell = self.service.shared().listen(self.selection.task_id());
+            let mut bell =
+                self.service.shared().listen(self.selection.task_id(), &self.service.shared().feed);
             let newest = self.service.shared().feed.newest();
             if self.seen != newest {
                 match self.take().await {

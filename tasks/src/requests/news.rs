@@ -15,6 +15,7 @@ use super::log_room::LogRoom;
 use crate::TaskService;
 use crate::change::Rejection;
 use crate::core::state::{Actor, Event};
+use crate::progress;
 use crate::storage::rows;
 use crate::task::{Edit, Task};
 use crate::writer::TasksState;
@@ -120,6 +121,8 @@ fn append(edit: &mut Edit, log: TaskLog, mut takes: impl FnMut(u64) -> bool) {
 }
 
 fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine, takes: &mut impl FnMut(u64) -> bool) {
+    // Also of a line for which the log has no room.
+    progress::hear(edit, line, &given);
     let Task { number, log, progress, .. } = &mut edit.after;
     let row = rows::log_row(*number, line, progress.attempt, readable(given));
     let cost = (row.size() as u64).max(LEAST_LINE);
@@ -233,6 +236,16 @@ mod tests {
             edit.lines.iter().map(|row| (row.line_number, row.content.as_str(), row.dropped)).collect();
         assert_eq!(kept, [(10, "a", 0), (11, "", 3)]);
         assert_eq!(edit.after.log.next, 14);
+    }
+
+    #[test]
+    fn a_log_that_is_full_still_takes_progress() {
+        let mut edit = edit();
+        edit.after.log.bytes = MAX_LOG_BYTES;
+        append(&mut edit, log(0, &["a", "estimand-progress {\"step\": 7}", "b"]), |_| true);
+        assert_eq!((edit.lines.len(), edit.lines[0].dropped, edit.reports.len()), (1, 3, 1));
+        append(&mut edit, log(1, &["estimand-progress {\"step\": 7}"]), |_| true);
+        assert_eq!(edit.after.log.progress.reports, 1, "twice is once");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::task::Task;
 use promises::LoadedPromises;
 
 pub mod images;
+pub mod progress;
 pub mod promises;
 pub mod rows;
 

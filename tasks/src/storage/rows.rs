@@ -192,8 +192,11 @@ fn parse(
 }
 
 fn document(text: &str) -> Result<Arc<TaskDocument>, String> {
-    let map = parse_object(text.as_bytes()).map_err(|problem| cause(&problem))?;
-    TaskDocument::from_map(map).map(Arc::new).map_err(|problem| cause(&problem))
+    let mut map = parse_object(text.as_bytes()).map_err(|problem| cause(&problem))?;
+    // The id may have become a word of the interface since.
+    let id = map.remove("id").and_then(|id| id.as_str().map(str::to_owned));
+    let document = TaskDocument::from_map(map).map_err(|problem| cause(&problem))?;
+    Ok(Arc::new(TaskDocument { id, ..document }))
 }
 
 /// A transition of a task, as it is shown.

@@ -46,7 +46,7 @@ pub(super) fn port(value: &Value) -> Result<u16, String> {
 pub(super) fn id(value: &Value) -> Result<String, String> {
     match fields::id(value)? {
         // The paths of requests.
-        id if ["events", "news", "tunnels", "watch"].contains(&&*id) => {
+        id if ["events", "news", "progress", "tunnels", "watch"].contains(&&*id) => {
             Err("is a word of the interface".to_owned())
         }
         id => Ok(id),

@@ -33,6 +33,7 @@ mod openapi;
 mod order;
 mod otlp;
 mod paper;
+mod progress;
 mod promises;
 mod proxied;
 mod pushes;

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 85] = [
+const PATHS: [(&str, &[&str]); 86] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -61,6 +61,7 @@ const PATHS: [(&str, &[&str]); 85] = [
     ("/api/tasks/{id}/cancel", &["post"]),
     ("/api/tasks/{id}/logs", &["get"]),
     ("/api/tasks/events", &["get"]),
+    ("/api/tasks/progress", &["get"]),
     ("/api/tasks/watch", &["get"]),
     ("/api/tasks/news", &["post"]),
     ("/api/tasks/{id}/tunnel", &["get"]),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::access::token_with;
 use crate::answers::{problem, wrong_field};
+use crate::progress;
 use crate::target::Target;
 
 on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_user);
@@ -35,6 +36,7 @@ const REQUESTS: [(&str, &str, Check); 25] = [
     ("patch", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("PATCH", "/web/a", 409, false)),
     ("delete", "/api/tasks/{id}/web/{rest}", |users| users.of_one_task("DELETE", "/web/a", 409, false)),
     ("get", "/api/tasks/events", events_are_those_of_their_tasks),
+    ("get", "/api/tasks/progress", |users| progress::of_users(users.target, &users.alice, &users.bob)),
     ("get", "/api/tasks/watch", a_watch_shows_their_tasks),
     ("get", "/api/usage", |users| crate::usage::a_user_sees_their_own(users.target)),
     ("get", "/api/files", a_list_of_files_has_their_own),

@@ -21,6 +21,7 @@ mod logs;
 mod losses;
 mod outages;
 mod outputs;
+mod progress;
 mod promises;
 mod support;
 mod waits;

@@ -1,9 +1,10 @@
-//! The events of tasks: in pages, and watched.
+//! The events of tasks: in pages, and watched. And their progress, in pages.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use estimand_api::task_event::{TaskEvent, TaskEventPage};
+use estimand_api::task_progress::TaskProgressPage;
 use url::Url;
 
 use crate::events::{Block, EventStream};
@@ -61,6 +62,19 @@ impl Client {
     ) -> Result<TaskEventPage, Error> {
         let more = [("limit", limit.to_string()), ("waitMs", self.bounded(wait))];
         let answer = self.get(query.url(self, &["api", "tasks", "events"], &more)).await?;
+        self.read(&answer)
+    }
+
+    /// A page of how far tasks said they are, the oldest report first; so is it waited for. States are not asked for.
+    pub async fn task_progress(
+        &self,
+        query: &TaskEventQuery,
+        limit: u32,
+        wait: Duration,
+    ) -> Result<TaskProgressPage, Error> {
+        let query = TaskEventQuery { states: String::new(), ..query.clone() };
+        let more = [("limit", limit.to_string()), ("waitMs", self.bounded(wait))];
+        let answer = self.get(query.url(self, &["api", "tasks", "progress"], &more)).await?;
         self.read(&answer)
     }
 

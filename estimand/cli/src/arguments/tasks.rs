@@ -16,6 +16,7 @@ Examples:
   estimand tasks show t17
   estimand tasks logs t17 --follow
   estimand tasks logs t17 --since 10m --grep error --tail 20
+  estimand tasks progress t17 --follow
   estimand tasks wait t17
   estimand tasks outputs t17
   estimand tasks forward t17 8888
@@ -62,6 +63,8 @@ pub enum TasksAction {
     Show(Remotely<TaskArgs>),
     /// Show what a task wrote
     Logs(Remotely<TaskLogsArgs>),
+    /// Show how far tasks said they are, by lines `estimand-progress {"step": 3, "of": 90}`
+    Progress(Remotely<TaskProgressArgs>),
     /// Show which files were kept of a task that has ended
     Outputs(Remotely<TaskArgs>),
     /// Lead a port of this machine to the port of a task, such as that of a notebook, until Ctrl-C
@@ -214,6 +217,24 @@ pub struct TaskEventsArgs {
     pub user: Option<String>,
 }
 
+#[derive(Debug, Args)]
+pub struct TaskProgressArgs {
+    /// Only that of this task, or with `*` at its end of those whose ids begin so
+    pub id: Option<String>,
+    /// Only that after this revision [default: all that is kept]
+    #[arg(long, value_name = "REVISION")]
+    pub after: Option<u64>,
+    /// Only that of tasks with these labels
+    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    pub labels: String,
+    /// Only that of this user's tasks
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Go on with what comes; of one task until it is over
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
 impl TasksArgs {
     /// The common options that stood after the action.
     pub fn inner(&self) -> Option<&Remote> {
@@ -225,6 +246,7 @@ impl TasksArgs {
             TasksAction::Forward(args) => &args.remote,
             TasksAction::Usage(args) => &args.remote,
             TasksAction::Events(args) => &args.remote,
+            TasksAction::Progress(args) => &args.remote,
             TasksAction::Watch(args) => &args.remote,
             TasksAction::Cancel(args) | TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,
         })

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use estimand_api::registration::{Registration, Replicas};
+use estimand_api::task_progress::TaskProgress;
+use estimand_api::task_record::TaskRecord;
 use estimand_api::value::State;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -94,6 +96,21 @@ pub fn state(state: State) -> Cell {
         State::Failed | State::NodeLost => Tone::Bad,
     };
     Cell::toned(state.as_str(), tone)
+}
+
+/// The state of a task, with how far it is while it is not over.
+pub fn task_state(task: &TaskRecord) -> String {
+    let steps = task.progress.as_ref().filter(|_| !task.is_over()).and_then(TaskProgress::steps);
+    match steps {
+        Some(steps) => format!("{} {steps}", task.state),
+        None => task.state.clone(),
+    }
+}
+
+/// The values that a task tells, in one line.
+pub fn values(progress: &TaskProgress) -> String {
+    let values = progress.values.iter().map(|(name, value)| format!("{name} {value}"));
+    values.collect::<Vec<_>>().join(", ")
 }
 
 /// `1 value`, `2 values`.

@@ -6,6 +6,7 @@ mod forward;
 mod log_printer;
 mod logs;
 mod outputs;
+mod progress;
 mod run;
 mod show;
 mod usage;
@@ -32,6 +33,7 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::Outputs(args)) => outputs::outputs(session, &args.own.id).await,
         Some(TasksAction::Logs(args)) => logs::logs(session, &args.own).await,
         Some(TasksAction::Events(args)) => events::events(session, &args.own).await,
+        Some(TasksAction::Progress(args)) => progress::progress(session, &args.own).await,
         Some(TasksAction::Forward(args)) => forward::forward(session, &args.own).await,
         Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,
         Some(TasksAction::Cancel(args)) => cancel(session, &args.own).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
 use estimand_api::task::TaskEnding;
+use estimand_api::task_progress::TaskProgress;
 use estimand_api::task_record::{TaskRecord, TaskTransition};
 use estimand_client::TaskQuery;
 use serde_json::Value;
@@ -83,7 +84,7 @@ fn table(tasks: &[TaskRecord], now: DateTime<Utc>) -> Table {
 fn state(task: &TaskRecord) -> Cell {
     let text = match &task.ending {
         Some(ending) if task.state == "FAILED" => format!("FAILED ({})", ending.word()),
-        _ => task.state.clone(),
+        _ => words::task_state(task),
     };
     match task.state.as_str() {
         "FAILED" => Cell::toned(&text, Tone::Bad),
@@ -148,6 +149,9 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts.extend(task.node.as_ref().map(|node| ("node", Cell::from(node))));
     facts.extend(task.why.as_ref().and_then(why).map(|why| ("chosen by", Cell::from(why))));
     facts.extend((task.attempt > 0).then(|| ("attempt", Cell::from(task.attempt.to_string()))));
+    facts.extend(task.progress.as_ref().map(|progress| ("progress", Cell::from(said(progress, now)))));
+    let problem = task.progress_problem.as_ref();
+    facts.extend(problem.map(|problem| ("no progress", Cell::toned(problem, Tone::Warning))));
     let last = task.used.last().filter(|used| used.attempt == task.attempt).map(|used| &used.usage);
     facts.extend(task.ending.as_ref().map(|ending| ("last end", Cell::from(usage::ending(ending, last)))));
     facts.extend(usage::facts(task).into_iter().map(|(label, figures)| (label, Cell::from(figures))));
@@ -158,6 +162,15 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     let kept = task.outputs.as_ref().map(|outputs| words::count_u64(outputs.files.len() as u64, "file"));
     facts.extend(kept.map(|kept| ("outputs", Cell::from(kept))));
     facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
+}
+
+/// How far a task said it is, such as `3/90 (3 %), accuracy 0.91, 5s ago`.
+fn said(progress: &TaskProgress, now: DateTime<Utc>) -> String {
+    let part = progress.fraction().map(|part| format!(" ({:.0} %)", (part * 100.0).floor()));
+    let steps = progress.steps().map(|steps| format!("{steps}{}", part.unwrap_or_default()));
+    let values = Some(words::values(progress)).filter(|values| !values.is_empty());
+    let ago = Some(format!("{} ago", words::age(progress.at, now)));
+    [steps, values, ago].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The policy, and of how many nodes it chose.

@@ -126,7 +126,7 @@ fn tasks(board: &Board, most: usize, now: DateTime<Utc>) -> Vec<Vec<Cell>> {
         let tone = if task.state == "LOST" { Tone::Bad } else { Tone::Plain };
         lines.push(vec![
             Cell::from(&task.id),
-            Cell::toned(&task.state, tone),
+            Cell::toned(&words::task_state(task), tone),
             Cell::from(task.node.as_deref().unwrap_or_default()),
             Cell::from(&task.submitted_by),
             Cell::from(words::age(task.submitted_at, now)),

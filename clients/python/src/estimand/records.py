@@ -277,6 +277,37 @@ class AttemptUsage:
 
 
 @dataclass(frozen=True)
+class TaskProgress:
+    """How far a task said it is, in a line `estimand-progress {...}` of its standard output."""
+
+    attempt: int
+    at: datetime
+    step: Optional[float] = None
+    of: Optional[float] = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    missing: int = 0
+    """At least so many reports and lines before this one are missing."""
+
+
+@dataclass(frozen=True)
+class TaskProgressReport(TaskProgress):
+    """A report of a task's progress, in one order over all tasks."""
+
+    revision: int = 0
+    id: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class TaskProgressPage:
+    """A page of reports, the oldest first. `next` is the revision after which to go on."""
+
+    reports: Sequence[TaskProgressReport]
+    next: int
+    revision: int
+
+
+@dataclass(frozen=True)
 class Task:
     """A task or an array of them, and how far it is."""
 
@@ -293,6 +324,10 @@ class Task:
     not_before: Optional[datetime] = None
     ended_at: Optional[datetime] = None
     lines: int = 0
+    progress: Optional[TaskProgress] = None
+    """How far it said it is, the last time that it did."""
+    progress_problem: Optional[str] = None
+    """The first line that was to be progress and is none, and why."""
     array: Optional[str] = None
     index: Optional[int] = None
     states: Mapping[str, int] = field(default_factory=dict)

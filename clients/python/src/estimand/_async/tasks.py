@@ -13,7 +13,18 @@ from estimand._async.values import Moment, moment_text
 from estimand._decode import decode
 from estimand._http import Request, json_body
 from estimand.errors import TaskFailedError
-from estimand.records import Capacity, LogLine, LogPage, Task, TaskDocument, TaskEvent, TaskEventPage, TaskPage
+from estimand.records import (
+    Capacity,
+    LogLine,
+    LogPage,
+    Task,
+    TaskDocument,
+    TaskEvent,
+    TaskEventPage,
+    TaskPage,
+    TaskProgressPage,
+    TaskProgressReport,
+)
 
 # So many of the last lines are in the text of a failure.
 LAST_LINES = 5
@@ -159,7 +170,8 @@ class AsyncTaskCalls(AsyncCalls):
         wait: float = 0,
     ) -> TaskEventPage:
         """A page of what happened to tasks after a revision, the oldest first; without one of all that is kept."""
-        request = _event_request(after, ",".join(states), labels, user, id, limit, wait_ms=self._wait_ms(wait))
+        wait_ms = self._wait_ms(wait)
+        request = _feed_request("events", after, ",".join(states), labels, user, id, limit, wait_ms=wait_ms)
         return await self._one(TaskEventPage, request)
 
     async def events(
@@ -177,11 +189,48 @@ class AsyncTaskCalls(AsyncCalls):
         """
         wanted = ",".join(states)
         while True:
-            request = _event_request(after, wanted, labels, user, id, None, wait_ms=self._wait_ms(None))
+            wait_ms = self._wait_ms(None)
+            request = _feed_request("events", after, wanted, labels, user, id, None, wait_ms=wait_ms)
             answer = await self._until_there(request)
             page = self._read(answer, lambda document: decode(TaskEventPage, document))
             for event in page.events:
                 yield event
+            after = page.next
+
+    async def progress_page(
+        self,
+        *,
+        after: Optional[int] = None,
+        labels: Optional[str] = None,
+        user: Optional[str] = None,
+        id: Optional[str] = None,
+        limit: Optional[int] = None,
+        wait: float = 0,
+    ) -> TaskProgressPage:
+        """A page of how far tasks said they are, after a revision, the oldest first; without one of all that is kept."""
+        wait_ms = self._wait_ms(wait)
+        request = _feed_request("progress", after, "", labels, user, id, limit, wait_ms=wait_ms)
+        return await self._one(TaskProgressPage, request)
+
+    async def progress(
+        self,
+        *,
+        after: Optional[int] = None,
+        labels: Optional[str] = None,
+        user: Optional[str] = None,
+        id: Optional[str] = None,
+    ) -> AsyncIterator[TaskProgressReport]:
+        """How far tasks say they are, without an end, also if the service is away meanwhile.
+
+        `GoneError` says that what follows the revision is not kept.
+        """
+        while True:
+            wait_ms = self._wait_ms(None)
+            request = _feed_request("progress", after, "", labels, user, id, None, wait_ms=wait_ms)
+            answer = await self._until_there(request)
+            page = self._read(answer, lambda document: decode(TaskProgressPage, document))
+            for report in page.reports:
+                yield report
             after = page.next
 
     async def capacity(self) -> list[Capacity]:
@@ -218,7 +267,8 @@ def _log_request(
     return Request("GET", ("api", "tasks", id, "logs"), query, safe=True)
 
 
-def _event_request(
+def _feed_request(
+    feed: str,
     after: Optional[int],
     states: str,
     labels: Optional[str],
@@ -237,4 +287,4 @@ def _event_request(
         "limit": limit,
         "waitMs": wait_ms or None,
     }
-    return Request("GET", ("api", "tasks", "events"), query, safe=True)
+    return Request("GET", ("api", "tasks", feed), query, safe=True)

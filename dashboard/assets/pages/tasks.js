@@ -31,7 +31,7 @@ function showAll(place, signal) {
     key: ({ id }) => id,
     columns: [
       { title: "Task", cell: ({ id }) => link(id, at(id)), sign: ({ id }) => id, order: ({ id }) => id },
-      { title: "State", cell: (task) => stateTag(task), sign: ({ state, ending, states }) => JSON.stringify([state, ending, states]), order: ({ state }) => state },
+      { title: "State", cell: (task) => [stateTag(task), barOf(task)], sign: ({ state, ending, states, progress }) => JSON.stringify([state, ending, states, progress]), order: ({ state }) => state },
       { title: "Node", cell: ({ node, waits }) => node ?? waits ?? "", order: ({ node }) => node ?? "" },
       { title: "User", cell: ({ document }) => document.user ?? "", order: ({ document }) => document.user ?? "" },
       { title: "Submitted", cell: ({ submittedAt }) => `${age(submittedAt)} ago`, order: ({ submittedAt }) => Date.parse(submittedAt) },
@@ -65,6 +65,27 @@ function showAll(place, signal) {
   watch("/api/tasks/watch", soon, { signal }).catch(() => {});
   signal.addEventListener("abort", () => clearTimeout(due));
   showCapacity(capacity, signal);
+}
+
+/** How far a task that is not over says it is; nothing where it does not say of how much. */
+function barOf({ state, progress, states }) {
+  if (states && Object.keys(states).length) return null;
+  return progress && !OVER.includes(state) ? bar(progress) : null;
+}
+
+function bar({ step, of }) {
+  if (step === undefined || !(of > 0)) return null;
+  const words = `${step} of ${of}`;
+  return h("progress", { class: "bar", max: "1", value: String(Math.min(Math.max(step / of, 0), 1)), title: words, "aria-label": words });
+}
+
+/** How far a task said it is: its step, a bar and its values. */
+function stepsOf(progress) {
+  if (!progress) return null;
+  const { step, of, values, at: when, missing } = progress;
+  const steps = step === undefined ? null : of === undefined ? `step ${step}` : `${step} of ${of}`;
+  const told = Object.entries(values ?? {}).map(([name, value]) => `${name} ${value}`);
+  return [[steps, ...told, `${age(when)} ago`].filter(Boolean).join(", "), " ", bar(progress), missing ? ` (reports before it are missing)` : null];
 }
 
 function commandOf(document) {
@@ -151,6 +172,8 @@ function factsOf(task) {
       ["Comes after", task.awaits?.join(", ")],
       ["Needs", Object.entries(resources ?? {}).map(([name, some]) => `${name} ${name === "memory" && typeof some === "number" ? bytes(some) : some}`).join(", ")],
       ["Attempt", task.attempt > 1 ? number(task.attempt) : null],
+      ["Progress", stepsOf(task.progress)],
+      ["No progress", task.progressProblem],
       ["Last end", task.ending ? endingOf(task.ending) + wanting(task) : null],
       ...usageOf(task.used?.at(-1)?.usage, resources ?? {}),
       ["Submitted", `${instant(task.submittedAt)} by ${task.submittedBy}`],

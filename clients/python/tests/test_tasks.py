@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import tempfile
 import unittest
 import uuid
@@ -52,6 +53,19 @@ class Tasks(WithServer):
         task = self.client.submit({"command": ["/bin/sh", "-c", "for n in 1 2 3; do echo $n; sleep 0.2; done"]})
         self.assertEqual([line.text for line in self.client.logs(task.id, follow=True)], ["1", "2", "3"])
         self.assertEqual([line.text for line in self.client.logs(task.id, tail=1)], ["3"])
+
+    def test_a_task_says_how_far_it_is(self) -> None:
+        line = """estimand-progress {"step": '$n', "of": 2, "values": {"loss": 0.'$n'}}"""
+        script = f"for n in 1 2; do echo '{line}'; done"
+        task = self.client.submit({"command": ["/bin/sh", "-c", script], "labels": {"test": "progress"}})
+        told = list(itertools.islice(self.client.progress(labels="test=progress"), 2))
+        self.assertEqual([(report.id, report.step, report.of) for report in told], [(task.id, 1, 2), (task.id, 2, 2)])
+        self.assertEqual(told[1].values, {"loss": 0.2})
+        page = self.client.progress_page(after=told[0].revision, id=task.id, wait=PATIENCE)
+        self.assertEqual([report.revision for report in page.reports], [told[1].revision])
+        over = self.client.wait(task.id, timeout=PATIENCE, check=True)
+        assert over.progress is not None
+        self.assertEqual((over.progress.step, over.progress.attempt, over.progress_problem), (2, 1, None))
 
     def test_an_unfinished_line_is_seen_and_each_byte_is_there(self) -> None:
         folder = tempfile.TemporaryDirectory()

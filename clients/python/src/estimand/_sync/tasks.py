@@ -208,7 +208,7 @@ class TaskCalls(Calls):
         limit: Optional[int] = None,
         wait: float = 0,
     ) -> TaskProgressPage:
-        """A page of how far tasks said they are, after a revision, the oldest first; without one of all that is kept."""
+        """A page of how far tasks said they are, the oldest first: after a revision, or all that is kept."""
         wait_ms = self._wait_ms(wait)
         request = _feed_request("progress", after, "", labels, user, id, limit, wait_ms=wait_ms)
         return self._one(TaskProgressPage, request)

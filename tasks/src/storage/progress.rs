@@ -58,7 +58,7 @@ pub fn extent(feed: &FeedExtent) -> (u64, u64) {
 pub fn report(row: &TaskProgressRow) -> Option<Report> {
     let progress = value(&row.report)
         .inspect_err(|cause| {
-            tracing::error!(revision = row.revision, cause, "stored progress cannot be read")
+            tracing::error!(revision = row.revision, cause, "stored progress cannot be read");
         })
         .ok()?;
     Some(Report {

@@ -46,6 +46,42 @@ fn a_task_goes_on_while_services_and_agent_are_killed() {
     assert_eq!(begun(&plane, "long"), 1);
 }
 
+/// A training in shell: no step counts twice, and none is missing. They are fewer than a change may have.
+#[test]
+fn progress_is_told_while_services_and_agent_are_killed() {
+    let mut plane = Plane::start(&["n1"]);
+    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); \
+        echo \"estimand-progress {\\\"step\\\": $i, \\\"of\\\": 60, \\\"values\\\": {\\\"loss\\\": 0.$i}}\"; sleep 0.05; done";
+    let command = json!(["/bin/sh", "-c", script]);
+    let document =
+        json!({ "id": "training", "command": command, "labels": { "study": "x" }, "onLoss": "wait" });
+    let id = plane.submit(&document);
+    let at_step = |plane: &Plane, step: u64| {
+        wait::until(PATIENCE, "the task to be so far", || {
+            (plane.task(&id)["progress"]["step"].as_u64()? >= step).then_some(())
+        });
+    };
+    at_step(&plane, 3);
+    plane.services.kill9();
+    plane.services.restart_on_same_port();
+    at_step(&plane, 20);
+    plane.services.kill9();
+    plane.agents[0].kill9();
+    plane.agents[0].restart_on_same_port();
+    plane.services.restart_on_same_port();
+    let task = plane.over(&id);
+    let progress = &task["progress"];
+    assert_eq!((&progress["step"], &progress["values"]), (&json!(60), &json!({ "loss": 0.60 })), "{task}");
+    let told = plane.cli(&["tasks", "progress", "--labels", "study=x", "--json"]).output().unwrap();
+    let steps: Vec<Value> = serde_json::Deserializer::from_slice(&told.stdout)
+        .into_iter::<Value>()
+        .map(|report| report.unwrap()["step"].clone())
+        .collect();
+    assert_eq!(steps, (1..=60).map(|step| json!(step)).collect::<Vec<Value>>());
+    let followed = plane.cli(&["tasks", "progress", &id, "--follow"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&followed.stdout).lines().count(), 60, "{followed:?}");
+}
+
 #[test]
 fn an_agent_that_stops_in_order_leaves_its_tasks_running() {
     let mut plane = Plane::start(&["n1", "n2"]);

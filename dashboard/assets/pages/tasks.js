@@ -1,6 +1,7 @@
 // Tasks: the queue, one task with the reason of its place and its log, new ones, and the ledger over time.
 
 import { ask, freshKey, get, json, pause, poll, Problem, query, seen, segment, watch } from "../lib/api.js";
+import { sparkline } from "../lib/chart.js";
 import { action, announce, button, confirm, facts, fill, h, link, note, section, setText, tag } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { LedgerChart } from "../lib/ledger.js";
@@ -14,6 +15,8 @@ const MOST = 100;
 const OVER = ["SUCCEEDED", "FAILED", "CANCELLED"];
 const FILTERS = [["", "all"], ["QUEUED,PLACED,ACCEPTED,PREPARING,RUNNING,STOPPING,LOST", "not over"], ["QUEUED", "queued"], ["RUNNING", "running"], ["FAILED", "failed"], ["SUCCEEDED", "succeeded"], ["CANCELLED", "cancelled"]];
 const WAIT_MS = 20_000;
+// The points of a curve.
+const MOST_POINTS = 1000;
 // The lines of a log that are kept on the page.
 const MOST_LINES = 5000;
 
@@ -85,7 +88,7 @@ function stepsOf(progress) {
   const { step, of, values, at: when, missing } = progress;
   const steps = step === undefined ? null : of === undefined ? `step ${step}` : `${step} of ${of}`;
   const told = Object.entries(values ?? {}).map(([name, value]) => `${name} ${value}`);
-  return [[steps, ...told, `${age(when)} ago`].filter(Boolean).join(", "), " ", bar(progress), missing ? ` (reports before it are missing)` : null];
+  return [[steps, ...told, `${age(when)} ago`].filter(Boolean).join(", "), " ", bar(progress), missing ? " (reports before it are missing)" : null];
 }
 
 function commandOf(document) {
@@ -134,8 +137,11 @@ async function showOne(place, id, signal) {
   const past = h("div", {});
   const log = h("div", {}, note("Looking …"));
   const logCard = section("Log", {}, log);
+  const curves = new Curves(id, signal);
+  const curveCard = section("Progress", {}, curves.element);
+  curveCard.hidden = true;
   fill(place, h("p", { class: "path" }, link("Tasks", "#/tasks"), ` / ${id}`), h("h1", {}, id), tools,
-    section("Task", {}, told), section("Why here", {}, why), logCard, section("What happened", {}, past));
+    section("Task", {}, told), curveCard, section("Why here", {}, why), logCard, section("What happened", {}, past));
   let sign = "";
   let followed = false;
   const look = async () => {
@@ -156,8 +162,39 @@ async function showOne(place, id, signal) {
       followed = true;
       follow(id, log, signal);
     }
+    // Without its curves a task's page is what it was.
+    if (task.progress) curveCard.hidden = !(await curves.read().catch(() => false));
   };
   poll(look, 1500, { signal, failed: (error) => fill(told, notice(error, "This task")) });
+}
+
+/** The values that a task told, each as a curve over time. */
+class Curves {
+  constructor(id, signal) {
+    Object.assign(this, { id, signal, after: undefined, points: new Map() });
+    this.element = h("div", {});
+  }
+
+  /** Reads what was told since, in a few pages at most; true if there is a curve. */
+  async read() {
+    for (let pages = 0; pages < 5; pages += 1) {
+      const page = await get(query("/api/tasks/progress", { id: this.id, after: this.after, limit: MOST_POINTS }), { signal: this.signal });
+      for (const { at: when, values } of page.reports) {
+        for (const [name, value] of Object.entries(values ?? {})) this.add(name, [Date.parse(when) / 1000, value]);
+      }
+      this.after = page.next;
+      if (page.next >= page.revision) break;
+    }
+    const curves = [...this.points].filter(([, points]) => points.length > 1);
+    fill(this.element, facts(curves.map(([name, points]) => [name, [sparkline(points), ` ${number(points.at(-1)[1])}`]])));
+    return curves.length > 0;
+  }
+
+  add(name, point) {
+    const points = this.points.get(name) ?? [];
+    points.push(point);
+    this.points.set(name, points.slice(-MOST_POINTS));
+  }
 }
 
 function factsOf(task) {

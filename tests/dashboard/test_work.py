@@ -190,6 +190,20 @@ class Tasks(DashboardCase):
         self.page.see("SUCCEEDED")
         self.page.see("line 3", ".log")
 
+    def test_a_training_is_seen_while_it_goes_on(self) -> None:
+        line = """estimand-progress {"step": '$i', "of": 4, "values": {"loss": 0.'$i'}}"""
+        script = f"for i in 1 2 3; do echo '{line}'; done; exec sleep 1000"
+        self.api("POST", "/api/tasks", {"id": "training", "command": ["/bin/sh", "-c", script]})
+        self.forget_task("training")
+        self.sign_in()
+        self.go("#/tasks/training", "training")
+        self.page.see("3 of 4, loss 0.3")
+        self.assertEqual(self.page.run("return document.querySelector('progress').value"), 0.75)
+        self.page.find(".spark path")
+        self.assertEqual(self.page.findings(), [])
+        self.go("#/tasks", "Tasks")
+        self.page.find("tbody progress")
+
     def test_cancel_and_delete(self) -> None:
         self.api("POST", "/api/tasks", {"id": "form-long", "command": "/bin/sleep 1000"})
         self.api("POST", "/api/tasks", {"id": "form-large", "command": "/bin/true", "resources": {"gpu": 64}})

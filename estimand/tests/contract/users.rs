@@ -17,7 +17,7 @@ on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_use
 type Check = fn(&Users<'_>);
 
 /// Every request about tasks and files that a user may make.
-const REQUESTS: [(&str, &str, Check); 25] = [
+const REQUESTS: [(&str, &str, Check); 26] = [
     ("post", "/api/tasks", a_new_task_is_its_submitters),
     ("get", "/api/tasks", a_list_of_tasks_has_their_own),
     ("get", "/api/tasks/{id}", |users| users.of_one_task("GET", "", 200, false)),

@@ -93,11 +93,55 @@ fn a_trial_that_leads_nowhere_is_ended_and_so_are_those_of_a_study_that_is_stopp
         let tasks = plane.http.get("/api/tasks?labels=estimand-study").expect_status(200).json();
         if tasks["tasks"].as_array().unwrap().is_empty() { Ok(()) } else { Err(tasks) }
     });
+}
 
-    // A user's study would submit tasks with the service's own power.
+/// A user's trials are the user's tasks: a full share has them wait, and a task of somebody else with their labels is none of them.
+#[test]
+fn trials_of_a_user_stay_within_that_users_shares() {
+    const AT_ONCE: usize = 2;
+    let plane = SalePlane::start(&[]);
     let eve = plane.client(&plane.user_token("eve"));
-    let asked = json!({ "id": "eves", "direction": "minimize", "task": { "command": "x" },
-        "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }] });
-    let refused = eve.send_json("POST", "/api/studies", &asked).expect_problem(403);
-    assert_eq!(refused["errors"][0]["field"], "task", "{refused}");
+    let mallory = plane.client(&plane.user_token("mallory"));
+    plane.http.send_json("PATCH", "/api/users/eve", &json!({ "tasks": AT_ONCE })).expect_status(200);
+    let study = json!({ "id": "eves", "direction": "minimize", "sampler": "random", "stop": { "trials": 6 },
+        "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }], "parallel": 4,
+        "task": { "command": ["/bin/sh", "-c", "sleep 0.3; echo 'estimand-result {\"value\": {x}}'"] } });
+    eve.send_json("POST", "/api/studies", &study).expect_status(201);
+    let labels = json!({ "estimand-study": "1", "estimand-trial": "0" });
+    let forged = json!({ "command": ["/bin/echo", "estimand-result {\"value\": -1}"], "labels": labels });
+    mallory.send_json("POST", "/api/tasks", &forged).expect_status(201);
+    let over = wait::until_ok(PATIENCE, "the study to be over", || {
+        let tasks = eve.get("/api/tasks?state=QUEUED,PLACED,PREPARING,RUNNING").expect_status(200).json();
+        let tasks = tasks["tasks"].as_array().unwrap().clone();
+        assert!(tasks.len() <= AT_ONCE, "{tasks:?}");
+        assert!(tasks.iter().all(|task| task["document"]["user"] == "eve"), "{tasks:?}");
+        let study = eve.get("/api/studies/eves").expect_status(200).json();
+        if study["state"] == "OVER" { Ok(study) } else { Err(study) }
+    });
+    assert_eq!(over["trials"]["failed"], 0, "{over}");
+    for trial in trials(&eve, "eves") {
+        assert_eq!(
+            (&trial["state"], &trial["value"]),
+            (&json!("COMPLETE"), &trial["parameters"]["x"]),
+            "{trial}"
+        );
+    }
+}
+
+/// What is refused once would be refused again.
+#[test]
+fn a_study_whose_tasks_are_refused_is_paused_and_says_why() {
+    let plane = SalePlane::start(&[]);
+    let eve = plane.client(&plane.user_token("eve"));
+    let study = json!({ "id": "eves", "direction": "minimize", "parallel": 1,
+        "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }],
+        "task": { "command": "/bin/true", "priority": 9 } });
+    eve.send_json("POST", "/api/studies", &study).expect_status(201);
+    wait::until_ok(PATIENCE, "the study to be paused", || {
+        let study = eve.get("/api/studies/eves").expect_status(200).json();
+        if study["state"] == "PAUSED" { Ok(()) } else { Err(study) }
+    });
+    let all = trials(&eve, "eves");
+    assert_eq!(all[0]["state"], "FAILED", "{all:?}");
+    assert!(all[0]["reason"].as_str().unwrap().contains("priority"), "{all:?}");
 }

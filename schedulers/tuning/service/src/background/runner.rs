@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::problem::Problem;
+use estimand_api::problem::{Problem, kind};
 use estimand_api::study::TrialReport;
 use estimand_api::task_log::TaskStream;
 use estimand_api::task_record::TaskRecord;
@@ -18,12 +18,13 @@ use estimand_service::Writer;
 use estimand_tuning::{Measure, Report};
 use estimand_web::Scope;
 use futures_util::future::join_all;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::asking::{Question, ask};
 use crate::document::{STUDY_LABEL, trial_of};
 use crate::reporting::report;
-use crate::requests::{ReportValue, Tell, TrialEnding};
+use crate::requests::{ReportValue, Steer, Step, Tell, TrialEnding};
 use crate::shared::Shared;
 use crate::study::{Definition, Study, StudyState};
 use crate::trial::Trial;
@@ -146,10 +147,18 @@ impl Runner {
         }
         let mut query =
             TaskQuery { labels: STUDY_LABEL.to_owned(), limit: Some(PAGE), ..TaskQuery::default() };
+        let users: HashMap<u64, Option<&str>> = standings
+            .iter()
+            .map(|standing| (standing.definition.number, standing.definition.user()))
+            .collect();
+        // Labels are anybody's to give: a task of another user is no trial's.
+        let is_own = |study: u64, task: &TaskRecord| {
+            users.get(&study).is_none_or(|user| task.document.get("user").and_then(Value::as_str) == *user)
+        };
         loop {
             let page = within(ANSWER_WITHIN, client.tasks(&query)).await?;
             let known = page.tasks.into_iter().filter_map(|task| Some((trial_of(&task.document)?, task)));
-            tasks.extend(known);
+            tasks.extend(known.filter(|((study, _), task)| is_own(*study, task)));
             match page.next {
                 Some(next) => query.before = Some(next),
                 None => return Ok((tasks, standings)),
@@ -180,14 +189,29 @@ impl Runner {
         let Some(task) = &definition.document.task else { return Ok(()) };
         let document = task.of_trial(definition.number, trial.number, &trial.parameters, definition.user());
         let key = format!("study {} trial {} made {}", definition.number, trial.number, definition.made_at);
-        match within(ANSWER_WITHIN, client.submit_task(&document, &key)).await {
+        // A user's trial is the user's own task, within their shares and their highest priority.
+        let submitted = match definition.user() {
+            Some(user) => within(ANSWER_WITHIN, client.submit_task_on_behalf(user, &document, &key)).await,
+            None => within(ANSWER_WITHIN, client.submit_task(&document, &key)).await,
+        };
+        match submitted {
             Ok(_) => Ok(()),
+            // The trial waits until its user has room again.
+            Err(PeerError::Client(Error::Problem(problem))) if problem.kind == kind::SHARE_FULL => Ok(()),
             Err(PeerError::Client(Error::Problem(problem))) if matches!(problem.status, 400 | 403 | 413) => {
-                let reason = format!("its task is refused: {}", problem.detail);
-                self.tell(standing, trial, failed(&reason)).await
+                let reason = format!("its task is refused, and its study is paused: {}", problem.detail);
+                self.tell(standing, trial, failed(&reason)).await?;
+                self.pause(standing).await
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Pauses a study whose tasks are refused: the next ones would be, too.
+    async fn pause(&self, standing: &TaskStudy) -> Result<(), PeerError> {
+        let id = standing.definition.document.id.clone();
+        let pause = Steer { id, scope: Scope::default(), step: Step::Pause };
+        settled(self.writer.submit(pause).await.map(drop).map_err(Problem::from))
     }
 
     /// Hears what a trial's task says, and how it ended.
@@ -270,12 +294,7 @@ impl Runner {
     async fn tell(&self, standing: &TaskStudy, trial: &Trial, ending: TrialEnding) -> Result<(), PeerError> {
         let id = standing.definition.document.id.clone();
         let tell = Tell { id, scope: Scope::default(), trial: trial.number, ending };
-        match self.writer.submit(tell).await.map_err(Problem::from) {
-            // Somebody else has told it, or the study is deleted.
-            Err(problem) if matches!(problem.status, 404 | 409) => Ok(()),
-            Err(problem) => Err(PeerError::Writer(problem.detail)),
-            Ok(_) => Ok(()),
-        }
+        settled(self.writer.submit(tell).await.map(drop).map_err(Problem::from))
     }
 
     /// Takes away a task that no trial needs: it is cancelled, and deleted once it is over.
@@ -288,6 +307,15 @@ impl Runner {
             return Ok(());
         }
         ignoring_absence(within(ANSWER_WITHIN, client.cancel_task(&task.id)).await.map(drop))
+    }
+}
+
+/// A change that somebody else has made, or of a study that is deleted, is settled.
+fn settled(done: Result<(), Problem>) -> Result<(), PeerError> {
+    match done {
+        Err(problem) if matches!(problem.status, 404 | 409) => Ok(()),
+        Err(problem) => Err(PeerError::Writer(problem.detail)),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -331,7 +359,7 @@ fn ending_of(line: Option<&str>) -> TrialEnding {
     let Some(line) = line else {
         return failed("its task said no result: a line such as estimand-result {\"value\": 0.93}");
     };
-    let value = serde_json::from_str::<serde_json::Value>(line).ok();
+    let value = serde_json::from_str::<Value>(line).ok();
     let value = value.and_then(|value| value.get("value")?.as_f64());
     match value.and_then(|value| Measure::new(value).ok()) {
         Some(measure) => TrialEnding::Complete(measure),

@@ -153,7 +153,7 @@ pub const FIELDS: &[Field<Draft>] = &[
         expected: "the document of a task, as `POST /api/tasks` takes it, without `id`, `count`, `after` and `promise`",
         description: "What runs a trial: `{name}` in its command is the value of a parameter, `ESTIMAND_TASK_PARAMETERS` has all of \
                       them as JSON. Its output has lines `estimand-report {\"step\": 1, \"value\": 0.5}` and at last \
-                      `estimand-result {\"value\": 0.9}`. For operators",
+                      `estimand-result {\"value\": 0.9}`. A user's trials are their own tasks, within their shares",
         schema: || optional::<TaskDocument>(""),
         read: |it, draft| {
             let place = it.place();

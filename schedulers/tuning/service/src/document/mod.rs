@@ -6,7 +6,6 @@ mod task;
 
 use std::time::Duration;
 
-use estimand_api::access::forbidden_field;
 use estimand_api::declaration;
 use estimand_api::duration::Span;
 use estimand_api::fields::Fields;
@@ -160,13 +159,6 @@ impl Document {
     /// Makes it the caller's own, if that is a user, and says so if it names another one.
     pub fn claim(&mut self, scope: &Scope) -> Result<(), Problem> {
         scope.claim("user", &mut self.user)?;
-        if scope.user().is_some() && self.task.is_some() {
-            // The service would submit it with its own power.
-            let error = FieldError::new("task", "is for operators to give");
-            return Err(forbidden_field(
-                error.expected("nothing: ask for trials, run them, and tell their results"),
-            ));
-        }
         if let Some(user) = &self.user {
             self.map.insert("user".to_owned(), json!(user));
         }

@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use estimand_api::task_event::{DELETED, TaskEvent};
+use estimand_service::rows::instant;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::bells::{Bell, Bells};
 use crate::change::Change;
 use crate::core::state::{State, Transition};
-use crate::storage::rows::instant;
 use crate::task::{Edit, Task};
 
 /// How many events are kept at least.

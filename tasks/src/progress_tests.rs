@@ -70,7 +70,7 @@ fn the_rest_of_a_long_line_is_no_line() {
     hear(&mut edit, 2, &step(1));
     assert_eq!(steps(&edit), [0_u64; 0]);
     hear(&mut edit, 3, &step(2));
-    // Nor is a first piece that looks whole.
+    // A first piece that looks whole is none either.
     hear(&mut edit, 4, &TaskLogLine { partial: true, ..step(3) });
     // The rest is among lines that were dropped.
     hear(&mut edit, 5, &TaskLogLine { dropped: 7, ..step(4) });
@@ -109,7 +109,7 @@ fn the_oldest_reports_of_a_task_are_removed() {
     assert_eq!((with(0, 64), with(KEPT - 2, 1)), (None, None));
     assert_eq!((with(KEPT - 1, 1), with(KEPT, 1)), (Some(STEP), None));
     assert_eq!(with(KEPT + STEP - 30, 60), Some(2 * STEP));
-    // So many are there in the end at most.
+    // No more than the bound is ever kept.
     assert!(
         (1..50_000).all(|reports: u64| reports - (reports + STEP).saturating_sub(KEPT) / STEP * STEP <= KEPT)
     );

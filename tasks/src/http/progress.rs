@@ -89,12 +89,12 @@ impl TaskService {
                     Ok((last.filter(|_| read.len() == most), reports))
                 });
                 let (more_after, reports) = read.await?;
-                // They may have gone while they were looked for.
+                // Reports may have gone while they were read.
                 if feed.base() > after {
                     return Err(gone("reports", after, feed.base(), feed.newest()));
                 }
                 let last = reports.last().map_or(after, |report| report.revision);
-                // Reports that were removed leave gaps, also at the end.
+                // Removed reports leave gaps, also at the end.
                 let next = more_after.unwrap_or(last.max(newest));
                 Ok((reports.into_iter().map(Arc::new).collect(), next))
             }

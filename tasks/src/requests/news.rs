@@ -121,7 +121,7 @@ fn append(edit: &mut Edit, log: TaskLog, mut takes: impl FnMut(u64) -> bool) {
 }
 
 fn append_line(edit: &mut Edit, line: u64, given: TaskLogLine, takes: &mut impl FnMut(u64) -> bool) {
-    // Also of a line for which the log has no room.
+    // Progress is heard also where the log has no room.
     progress::hear(edit, line, &given);
     let Task { number, log, progress, .. } = &mut edit.after;
     let row = rows::log_row(*number, line, progress.attempt, readable(given));

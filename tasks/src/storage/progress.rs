@@ -56,11 +56,9 @@ pub fn extent(feed: &FeedExtent) -> (u64, u64) {
 
 /// The report in a row; none if it cannot be read, which is logged.
 pub fn report(row: &TaskProgressRow) -> Option<Report> {
-    let progress = value(&row.report)
-        .inspect_err(|cause| {
-            tracing::error!(revision = row.revision, cause, "stored progress cannot be read");
-        })
-        .ok()?;
+    let revision = row.revision;
+    let wrong = |cause: &String| tracing::error!(revision, cause, "stored progress cannot be read");
+    let progress = value(&row.report).inspect_err(wrong).ok()?;
     Some(Report {
         revision: known(row.revision),
         task: TaskNumber(known(row.task)),

@@ -65,7 +65,7 @@ fn a_task_says_how_far_it_is_also_after_a_crash() {
     assert_eq!(page(&running, ""), before);
     says(&running, &id, 4, &["{\"step\":3}"]);
     running.ends(&id, 1, &json!({ "exit": 0 }));
-    // After the end it is late.
+    // A line after the end is late.
     says(&running, &id, 5, &["{\"step\":4}"]);
     assert_eq!(running.task(&id)["progress"]["step"], 3);
     assert_eq!(told(&page(&running, "after=1")), [format!("{id} 2 2"), format!("{id} 3 3")]);

@@ -14,7 +14,6 @@ from estimand.errors import EstimandError, Problem
 from estimand.options import Options
 from estimand.picture import Changed, Deleted, NodeValues, Picture, Settled, Snapshot, WatchEvent
 from estimand.records import (
-    AttemptUsage,
     BatchReceipt,
     Binding,
     BindingTarget,
@@ -35,10 +34,6 @@ from estimand.records import (
     TaskEvent,
     TaskEventPage,
     TaskPage,
-    TaskProgress,
-    TaskProgressPage,
-    TaskProgressReport,
-    TaskUsage,
     Transition,
     UploadProgress,
     Value,
@@ -46,6 +41,7 @@ from estimand.records import (
     WriteReceipt,
 )
 from estimand.studies import Importance, Study, StudyDocument, StudyPage, Trial, TrialPage, TrialsAsked
+from estimand.task_reports import AttemptUsage, TaskProgress, TaskProgressPage, TaskProgressReport, TaskUsage
 
 __version__ = "0.1.0"
 

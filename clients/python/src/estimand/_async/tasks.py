@@ -22,9 +22,8 @@ from estimand.records import (
     TaskEvent,
     TaskEventPage,
     TaskPage,
-    TaskProgressPage,
-    TaskProgressReport,
 )
+from estimand.task_reports import TaskProgressPage, TaskProgressReport
 
 # So many of the last lines are in the text of a failure.
 LAST_LINES = 5

@@ -23,12 +23,12 @@ fn wait_until_over(plane: &SalePlane, id: &str) -> Value {
 fn trials_run_as_tasks_and_go_on_after_a_kill() {
     let mut plane = SalePlane::start(&[]);
     let script = "echo \"$ESTIMAND_TASK_PARAMETERS\" | grep -q '\"x\":{x}' || exit 3; \
-                  [ {n} = 2 ] && exit 7; echo 'estimand-report {\"step\": 1, \"value\": 9}'; \
-                  echo 'estimand-result {\"value\": {x}}'";
+                  [ {n} = 2 ] && exit 7; echo 'estimand-progress {\"step\": 1, \"values\": {\"loss\": 9}}'; \
+                  echo 'estimand-progress {\"values\": {\"loss\": {x}, \"other\": 1}}'";
     let study = json!({ "id": "s", "direction": "minimize", "sampler": "random", "seed": 3, "stop": { "trials": 6 },
         "parameters": [{ "name": "x", "type": "float", "low": 0.25, "high": 0.75, "step": 0.125 },
             { "name": "n", "type": "integer", "low": 1, "high": 2 }],
-        "task": { "command": ["/bin/sh", "-c", script] }, "parallel": 2 });
+        "task": { "command": ["/bin/sh", "-c", script] }, "parallel": 2, "objective": "loss" });
     plane.http.send_json("POST", "/api/studies", &study).expect_status(201);
     wait::until_ok(PATIENCE, "a result", || {
         let study = plane.http.get("/api/studies/s").expect_status(200).json();
@@ -58,7 +58,7 @@ fn trials_run_as_tasks_and_go_on_after_a_kill() {
 #[test]
 fn a_trial_that_leads_nowhere_is_ended_and_so_are_those_of_a_study_that_is_stopped() {
     let plane = SalePlane::start(&[]);
-    let script = "for step in 1 2; do echo \"estimand-report {\\\"step\\\": $step, \\\"value\\\": $step}\"; done; sleep 1000";
+    let script = "for step in 1 2; do echo \"estimand-progress {\\\"step\\\": $step, \\\"values\\\": {\\\"value\\\": $step}}\"; done; sleep 1000";
     let study = |id: &str, more: &Value| {
         let mut study = json!({ "id": id, "direction": "minimize", "sampler": "random", "stop": { "trials": 1 },
             "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }],
@@ -105,10 +105,10 @@ fn trials_of_a_user_stay_within_that_users_shares() {
     plane.http.send_json("PATCH", "/api/users/eve", &json!({ "tasks": AT_ONCE })).expect_status(200);
     let study = json!({ "id": "eves", "direction": "minimize", "sampler": "random", "stop": { "trials": 6 },
         "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }], "parallel": 4,
-        "task": { "command": ["/bin/sh", "-c", "sleep 0.3; echo 'estimand-result {\"value\": {x}}'"] } });
+        "task": { "command": ["/bin/sh", "-c", "sleep 0.3; echo 'estimand-progress {\"values\": {\"value\": {x}}}'"] } });
     eve.send_json("POST", "/api/studies", &study).expect_status(201);
     let labels = json!({ "estimand-study": "1", "estimand-trial": "0" });
-    let forged = json!({ "command": ["/bin/echo", "estimand-result {\"value\": -1}"], "labels": labels });
+    let forged = json!({ "command": ["/bin/echo", "estimand-progress {\"values\": {\"value\": -1}}"], "labels": labels });
     mallory.send_json("POST", "/api/tasks", &forged).expect_status(201);
     let over = wait::until_ok(PATIENCE, "the study to be over", || {
         let tasks = eve.get("/api/tasks?state=QUEUED,PLACED,PREPARING,RUNNING").expect_status(200).json();

@@ -26,7 +26,7 @@ Examples:
   estimand tune create digits --maximize --float lr=1e-4..0.1:log --choice optimizer=sgd,adam --trials 100
   estimand tune create digits --file study.json --seed 7
   estimand tune create noise --minimize --integer width=8..256:8 --sampler random --time 2h
-  estimand tune create digits --maximize --float lr=1e-4..0.1:log --trials 50 --parallel 4 -- python3 train.py --lr={lr}";
+  estimand tune create digits --maximize --float lr=1e-4..0.1:log --parallel 4 --objective accuracy -- python3 train.py --lr={lr}";
 
 const ASK_EXAMPLES: &str = "\
 Each trial is a line: its number, and its parameters as options. It fails with exit code 3 once the study has no more, so a worker
@@ -136,6 +136,9 @@ pub struct CreateStudyArgs {
     /// How many trials run as tasks at the same time [default: 1]
     #[arg(long, value_name = "N")]
     pub parallel: Option<u64>,
+    /// Which of the values that the tasks say is the trial's [default: value]
+    #[arg(long, value_name = "NAME")]
+    pub objective: Option<String>,
     /// The command of that task, with `{name}` for the value of a parameter; no shell is started
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub cmd: Vec<String>,

@@ -28,6 +28,7 @@ pub fn of(args: &CreateStudyArgs) -> Result<Map<String, Value>, Failure> {
         ("user", args.user.as_ref().map(|user| json!(user))),
         ("task", task(args)?),
         ("parallel", args.parallel.map(|trials| json!(trials))),
+        ("objective", args.objective.as_ref().map(|name| json!(name))),
     ];
     add(&mut document, given);
     add_to_list(&mut document, "parameters", parameters(args));

@@ -4,7 +4,6 @@ mod proposer;
 mod runner;
 mod tidier;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::shared::Shared;
 use crate::shelves::Shelf;
 use crate::writer::StudiesState;
 
-use runner::Runner;
+use runner::{Heard, Runner};
 use tidier::Tidier;
 
 /// The pauses after failures: the first, and the longest.
@@ -46,7 +45,7 @@ pub fn start(
         tasks,
         shared,
         |all| &all.running,
-        move |shared| Runner { shared, writer: to.clone(), lines: HashMap::new(), has_tasks: true },
+        move |shared| Runner { shared, writer: to.clone(), heard: Heard::default(), has_tasks: true },
     );
     // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
     let (all, starting) = (Arc::clone(shared), Arc::new(Mutex::new(starting)));

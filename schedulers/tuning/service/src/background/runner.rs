@@ -1,18 +1,17 @@
 //! Runs the trials of studies that have a task. It keeps nothing: each round compares trials with the tasks that have the labels
 //! of studies, submits what is missing, tells what has ended, and takes away what nobody needs any more. Each may be done again.
 //!
-//! A trial says on its standard output what it has to say: `estimand-report {"step": 3, "value": 0.9}` on its way, and
-//! `estimand-result {"value": 0.93}` at last.
+//! A trial says how far it is as any task does, `estimand-progress {"step": 3, "values": {"accuracy": 0.9}}`: the study's
+//! objective is one of the values, and the last that a task says is its trial's result. One reader hears the trials of all studies.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::{Problem, kind};
-use estimand_api::study::TrialReport;
-use estimand_api::task_log::TaskStream;
+use estimand_api::task_progress::{TaskProgress, TaskProgressReport};
 use estimand_api::task_record::TaskRecord;
-use estimand_client::{Client, Error, LogQuery, PeerError, TaskQuery, within};
+use estimand_client::{Client, Error, PeerError, TaskEventQuery, TaskQuery, within};
 use estimand_runtime::{Next, Work};
 use estimand_service::Writer;
 use estimand_tuning::{Measure, Report};
@@ -35,18 +34,23 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// A round waits so long for new trials.
 const ASK_WITHIN: Duration = Duration::from_secs(2);
 const PAGE: u32 = 1_000;
-const RESULT: &str = "estimand-result ";
-const REPORT: &str = "estimand-report ";
 /// The pruner's word, as long as a task runs.
 const STOPPING: &str = "STOPPING";
 
 pub struct Runner {
     pub shared: Arc<Shared>,
     pub writer: Writer<StudiesState>,
-    /// The next line of each task's log. Lost with the process, it is read again from the start.
-    pub lines: HashMap<String, u64>,
+    pub heard: Heard,
     /// There were tasks in the round before.
     pub has_tasks: bool,
+}
+
+/// Reports of tasks that are not stored as their trials' yet, by the id of their task.
+#[derive(Default)]
+pub struct Heard {
+    /// The last revision that was read. Lost with the process, all that is kept is read again.
+    after: Option<u64>,
+    by_task: HashMap<String, VecDeque<TaskProgressReport>>,
 }
 
 /// A study with a task, as a round finds it.
@@ -91,9 +95,12 @@ impl Work for Runner {
         let client = client.clone();
         self.ask_for_trials().await;
         let (mut tasks, standings) = self.look(&client).await?;
-        let listed: HashSet<&String> = tasks.values().map(|task| &task.id).collect();
-        self.lines.retain(|id, _| listed.contains(id));
+        let listed: HashSet<String> = tasks.values().map(|task| task.id.clone()).collect();
         let mut trouble = None;
+        let mut new = HashSet::new();
+        if !standings.is_empty() {
+            new = self.heard.read(&client).await?;
+        }
         for (standing, trial) in standings.iter().flat_map(TaskStudy::trials) {
             let task = tasks.remove(&(standing.definition.number, trial.number));
             keep_first(&mut trouble, self.step(&client, standing, trial, task).await)?;
@@ -102,7 +109,39 @@ impl Work for Runner {
         for task in tasks.into_values() {
             keep_first(&mut trouble, self.take_away(&client, &task).await)?;
         }
+        // Tasks that were submitted after the list are on the next one; others are no trials'.
+        self.heard.by_task.retain(|id, _| listed.contains(id) || new.contains(id));
         trouble.map_or(Ok(Next::Period), Err)
+    }
+}
+
+impl Heard {
+    /// Reads what tasks have said since; the ids of those that said something.
+    async fn read(&mut self, client: &Client) -> Result<HashSet<String>, PeerError> {
+        let mut new = HashSet::new();
+        loop {
+            let query = TaskEventQuery {
+                after: self.after,
+                labels: STUDY_LABEL.to_owned(),
+                ..TaskEventQuery::default()
+            };
+            let page = match within(ANSWER_WITHIN, client.task_progress(&query, PAGE, Duration::ZERO)).await {
+                // Some is not kept any more: what is left is all there is.
+                Err(PeerError::Client(error)) if error.status() == Some(410) && self.after.is_some() => {
+                    self.after = None;
+                    continue;
+                }
+                page => page?,
+            };
+            for report in page.reports {
+                new.insert(report.id.clone());
+                self.by_task.entry(report.id.clone()).or_default().push_back(report);
+            }
+            self.after = Some(page.next);
+            if page.next >= page.revision {
+                return Ok(new);
+            }
+        }
     }
 }
 
@@ -222,19 +261,17 @@ impl Runner {
         trial: &Trial,
         task: &TaskRecord,
     ) -> Result<(), PeerError> {
-        let mut stop = trial.progress.stop;
-        if task.lines > self.lines.get(&task.id).copied().unwrap_or(0) {
-            stop |= self.hear(client, standing, trial, task).await?;
-        }
+        let mut last = trial.curve.last();
+        let stop = self.hear(standing, trial, task, &mut last).await? | trial.progress.stop;
         if task.is_over() {
+            let objective = &standing.definition.document.objective;
             let ending = match task.state.as_str() {
-                "SUCCEEDED" => result(client, task).await?,
-                _ if stop => Some(TrialEnding::Pruned),
-                "CANCELLED" if standing.is_over => Some(failed("the study was over")),
-                "CANCELLED" => Some(failed("its task was cancelled")),
-                _ => Some(failed(&format!("its task failed: {}", said(task)))),
+                "SUCCEEDED" => ending_of(task, last, objective),
+                _ if stop => TrialEnding::Pruned,
+                "CANCELLED" if standing.is_over => failed("the study was over"),
+                "CANCELLED" => failed("its task was cancelled"),
+                _ => failed(&format!("its task failed: {}", said(task))),
             };
-            let Some(ending) = ending else { return Ok(()) };
             self.tell(standing, trial, ending).await?;
             return self.take_away(client, task).await;
         }
@@ -244,37 +281,32 @@ impl Runner {
         Ok(())
     }
 
-    /// Stores the reports of a task's new lines; true if the trial should stop.
+    /// Stores the new reports of a task, of which `last` is the last one then; true if the trial should stop.
     async fn hear(
         &mut self,
-        client: &Client,
         standing: &TaskStudy,
         trial: &Trial,
         task: &TaskRecord,
+        last: &mut Option<Report>,
     ) -> Result<bool, PeerError> {
-        let mut query = LogQuery {
-            from: self.lines.get(&task.id).copied().unwrap_or(0),
-            stream: Some(TaskStream::Stdout),
-            contains: Some(REPORT.trim_end().to_owned()),
-            ..LogQuery::default()
-        };
-        let (mut stop, mut last) = (false, trial.curve.last().map(|report| report.step));
-        while query.from < task.lines {
-            let page = within(ANSWER_WITHIN, client.task_log(&task.id, &query)).await?;
-            for said in page.lines.iter().filter_map(|entry| report_of(&entry.text)) {
-                // The first lines are read again after a start, and by the next attempt they are said again.
-                if last.is_some_and(|last| said.step <= last) {
-                    continue;
+        let mut stop = false;
+        let mut reports = self.heard.by_task.remove(&task.id).unwrap_or_default();
+        while let Some(report) = reports.front() {
+            let said = report_of(&report.progress, &standing.definition.document.objective);
+            // The first are read again after a start, and by the next attempt they are said again.
+            let new = said.filter(|said| last.is_none_or(|last| said.step > last.step));
+            if let Some(said) = new {
+                match self.report(standing, trial, said).await {
+                    Ok(should) => stop |= should,
+                    Err(error) => {
+                        self.heard.by_task.insert(task.id.clone(), reports);
+                        return Err(error);
+                    }
                 }
-                last = Some(said.step);
-                stop |= self.report(standing, trial, said).await?;
+                *last = Some(said);
             }
-            if page.next <= query.from {
-                break;
-            }
-            query.from = page.next;
+            reports.pop_front();
         }
-        self.lines.insert(task.id.clone(), query.from);
         Ok(stop)
     }
 
@@ -300,7 +332,6 @@ impl Runner {
     /// Takes away a task that no trial needs: it is cancelled, and deleted once it is over.
     async fn take_away(&mut self, client: &Client, task: &TaskRecord) -> Result<(), PeerError> {
         if task.is_over() {
-            self.lines.remove(&task.id);
             return ignoring_absence(within(ANSWER_WITHIN, client.delete_task(&task.id)).await);
         }
         if task.state == STOPPING {
@@ -337,54 +368,74 @@ fn said(task: &TaskRecord) -> String {
     ending.unwrap_or_else(|| task.state.clone())
 }
 
-fn report_of(line: &str) -> Option<Report> {
-    let said: TrialReport = serde_json::from_str(line.strip_prefix(REPORT)?).ok()?;
-    Some(Report { step: said.step, measure: Measure::new(said.value).ok()? })
+/// A report of the objective; none: the progress has no step, or says nothing of it.
+fn report_of(progress: &TaskProgress, objective: &str) -> Option<Report> {
+    Some(Report { step: progress.step.as_ref()?.as_u64()?, measure: measure_of(progress, objective)? })
 }
 
-/// The result that a task said at last; none: its log is not there whole yet.
-async fn result(client: &Client, task: &TaskRecord) -> Result<Option<TrialEnding>, PeerError> {
-    let query = LogQuery {
-        stream: Some(TaskStream::Stdout),
-        contains: Some(RESULT.trim_end().to_owned()),
-        tail: Some(1),
-        ..LogQuery::default()
-    };
-    let page = within(ANSWER_WITHIN, client.task_log(&task.id, &query)).await?;
-    let line = page.lines.iter().rev().find_map(|entry| entry.text.strip_prefix(RESULT));
-    Ok((line.is_some() || page.over).then(|| ending_of(line)))
+fn measure_of(progress: &TaskProgress, objective: &str) -> Option<Measure> {
+    Measure::new(progress.values.get(objective)?.as_f64()?).ok()
 }
 
-fn ending_of(line: Option<&str>) -> TrialEnding {
-    let Some(line) = line else {
-        return failed("its task said no result: a line such as estimand-result {\"value\": 0.93}");
-    };
-    let value = serde_json::from_str::<Value>(line).ok();
-    let value = value.and_then(|value| value.get("value")?.as_f64());
-    match value.and_then(|value| Measure::new(value).ok()) {
-        Some(measure) => TrialEnding::Complete(measure),
-        None => failed(&format!("its task said a result that is no finite number: {line}")),
+/// The result of a task that succeeded: the last value of the objective that it said.
+fn ending_of(task: &TaskRecord, last: Option<Report>, objective: &str) -> TrialEnding {
+    let said = task.progress.as_ref().filter(|progress| progress.attempt == task.attempt);
+    let measure = said.and_then(|progress| measure_of(progress, objective)).or(last.map(|last| last.measure));
+    match (measure, &task.progress_problem) {
+        (Some(measure), _) => TrialEnding::Complete(measure),
+        (None, Some(problem)) => failed(&format!("its task said no `{objective}`: {problem}")),
+        (None, None) => failed(&format!(
+            "its task said no `{objective}`: a line such as estimand-progress {{\"values\": {{\"{objective}\": 0.93}}}}"
+        )),
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
+    fn progress(of: &Value) -> TaskProgress {
+        let mut all = json!({ "attempt": 1, "at": "2026-01-01T00:00:00Z" });
+        all.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
     #[test]
-    fn lines_of_a_task_are_read() {
-        assert_eq!(report_of("estimand-report {\"step\": 3, \"value\": 0.5}").map(|one| one.step), Some(3));
+    fn reports_are_of_the_objective_and_have_a_step() {
+        let report = |of: &Value| report_of(&progress(of), "loss").map(|report| report.step);
+        assert_eq!(report(&json!({ "step": 3, "values": { "loss": 0.5, "other": 1 } })), Some(3));
         for other in [
-            "estimand-report 3",
-            "x estimand-report {\"step\": 3, \"value\": 0.5}",
-            "estimand-report {\"step\": 3}",
+            json!({ "step": 3, "values": { "other": 1 } }),
+            json!({ "step": 3.5, "values": { "loss": 1 } }),
+            json!({ "values": { "loss": 1 } }),
+            json!({ "step": 3 }),
         ] {
-            assert_eq!(report_of(other), None, "{other}");
+            assert_eq!(report(&other), None, "{other}");
         }
-        let complete = |value| Measure::new(value).map(TrialEnding::Complete).ok();
-        assert_eq!(Some(ending_of(Some("{\"value\": 0.5}"))), complete(0.5));
-        for other in [None, Some("{\"value\": NaN}"), Some("{\"value\": \"1\"}"), Some("0.5")] {
-            assert!(matches!(ending_of(other), TrialEnding::Failed(_)), "{other:?}");
-        }
+    }
+
+    #[test]
+    fn a_result_is_the_last_value_of_the_objective() {
+        let task = |progress: &Value| -> TaskRecord {
+            let mut task = json!({ "id": "t", "state": "SUCCEEDED", "attempt": 1, "lines": 0, "failures": 0,
+                "submittedAt": "2026-01-01T00:00:00Z", "submittedBy": "x", "document": {} });
+            task["progress"] = json!(self::progress(progress));
+            serde_json::from_value(task).unwrap()
+        };
+        let measure = |value| Measure::new(value).unwrap();
+        let last = Some(Report { step: 1, measure: measure(0.25) });
+        let said = task(&json!({ "values": { "loss": 0.5 } }));
+        assert_eq!(ending_of(&said, last, "loss"), TrialEnding::Complete(measure(0.5)));
+        let silent = task(&json!({ "step": 9 }));
+        assert_eq!(ending_of(&silent, last, "loss"), TrialEnding::Complete(measure(0.25)));
+        assert!(matches!(ending_of(&silent, None, "loss"), TrialEnding::Failed(_)));
+        let before = TaskRecord { attempt: 2, ..said };
+        assert!(
+            matches!(ending_of(&before, None, "loss"), TrialEnding::Failed(_)),
+            "an earlier attempt said it"
+        );
     }
 }

@@ -10,6 +10,7 @@ use estimand_api::names::MAX_USER_NAME;
 use estimand_api::problem::FieldError;
 use estimand_api::schema::optional;
 use estimand_api::task_document::TaskDocument;
+use estimand_api::task_progress::MAX_PROGRESS_NAME_BYTES;
 use estimand_tuning::Direction;
 use estimand_tuning::space::{Parameters, parse as parse_space};
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most known points.
 const MAX_ENQUEUED: usize = 1_000;
+
+/// The value of tasks that is the trial's, if nothing is said.
+pub const OBJECTIVE: &str = "value";
 
 /// The most tasks of a study at once.
 const MAX_PARALLEL: u64 = 1_000;
@@ -152,8 +156,8 @@ pub const FIELDS: &[Field<Draft>] = &[
         name: "task",
         expected: "the document of a task, as `POST /api/tasks` takes it, without `id`, `count`, `after` and `promise`",
         description: "What runs a trial: `{name}` in its command is the value of a parameter, `ESTIMAND_TASK_PARAMETERS` has all of \
-                      them as JSON. Its output has lines `estimand-report {\"step\": 1, \"value\": 0.5}` and at last \
-                      `estimand-result {\"value\": 0.9}`. A user's trials are their own tasks, within their shares",
+                      them as JSON. It says how far it is in lines `estimand-progress {\"step\": 1, \"values\": {\"value\": 0.5}}`. \
+                      A user's trials are their own tasks, within their shares",
         schema: || optional::<TaskDocument>(""),
         read: |it, draft| {
             let place = it.place();
@@ -167,6 +171,21 @@ pub const FIELDS: &[Field<Draft>] = &[
         description: "How many tasks of its trials are there at once; by default 1",
         schema: || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": MAX_PARALLEL }),
         read: |it, draft| draft.parallel = it.optional(|value| fields::whole(value, 1, MAX_PARALLEL)),
+        ..Field::PLAIN
+    },
+    Field {
+        name: "objective",
+        expected: "the name of a value, 1 to 64 bytes",
+        description: "Which of the values that its tasks say is the trial's; the last one is the result; by default `value`",
+        schema: || json!({ "type": ["string", "null"], "minLength": 1, "maxLength": MAX_PROGRESS_NAME_BYTES }),
+        read: |it, draft| {
+            draft.objective = it.optional(|value| match fields::string(value)? {
+                name if name.is_empty() || name.len() > MAX_PROGRESS_NAME_BYTES => {
+                    Err("is no such name".to_owned())
+                }
+                name => Ok(name.to_owned()),
+            });
+        },
         ..Field::PLAIN
     },
     Field {

@@ -61,6 +61,8 @@ pub struct Document {
     pub task: Option<StudyTask>,
     /// The number of its tasks that are there at once.
     pub parallel: u64,
+    /// The name of the value that its tasks say, which is the trial's.
+    pub objective: String,
     /// The document as it was given, without fields that say nothing.
     pub map: Map<String, Value>,
     /// About as many as it takes in memory and in the store.
@@ -83,6 +85,7 @@ struct Draft {
     patience: Option<Duration>,
     task: Option<StudyTask>,
     parallel: Option<u64>,
+    objective: Option<String>,
 }
 
 /// The schema of a [`Document`].
@@ -123,9 +126,13 @@ impl Document {
         if let Some(space) = &draft.space {
             fields.extend(outside(space, &draft.enqueued));
         }
-        if draft.parallel.is_some() && fields.value("task").is_none() {
-            let error = fields.error("parallel", "is for studies with a task");
-            error.expected = Some("`task`, or nothing: whoever asks runs as many as they like".to_owned());
+        for field in ["parallel", "objective"] {
+            if fields.value(field).is_some() && fields.value("task").is_none() {
+                let error = fields.error(field, "is for studies with a task");
+                error.expected = Some(
+                    "`task`, or nothing: whoever asks runs the trials and tells their values".to_owned(),
+                );
+            }
         }
         if draft.silence.is_some() && fields.value("task").is_some() {
             let error = fields.error("silence", "goes not with `task`, which may wait for a node for long");
@@ -151,6 +158,7 @@ impl Document {
             patience: draft.patience.unwrap_or(fields::PATIENCE),
             task: draft.task,
             parallel: draft.parallel.unwrap_or(1),
+            objective: draft.objective.unwrap_or_else(|| fields::OBJECTIVE.to_owned()),
             map,
             bytes,
         })

@@ -369,7 +369,7 @@ fn help_is_there_for_every_command() {
         .flat_map(|names| {
             names
                 .split(", ")
-                .map(|name| name.split(' ').next().unwrap_or_default().to_owned())
+                .map(|name| name.split([' ', ',']).next().unwrap_or_default().to_owned())
                 .collect::<Vec<_>>()
         })
         .collect();

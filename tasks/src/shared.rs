@@ -212,9 +212,9 @@ impl Shared {
 
     /// Shows changes that are stored, as another table has them already.
     pub fn publish(&self, changes: &[Change], staged: &TaskTable) {
-        // Before the lines are seen, so that nobody sees one that has ended as unfinished.
-        self.open_lines.follow(changes);
         self.table.change(|table| {
+            // In one step with the lines, so that nobody sees one that has ended as unfinished.
+            self.open_lines.follow(changes);
             table.follow(staged, &change::numbers(changes));
             table.follow_forgotten(staged, changes);
             table.follow_promises(staged, &change::promise_numbers(changes));

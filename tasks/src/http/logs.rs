@@ -160,6 +160,14 @@ async fn follow(
         let task = named.task()?;
         let part = log::next_lines(service, &task, &asked, limit).await?;
         let page = page(service, &task, &asked, part);
+        // A line that ended while the others were read is in neither place of this page.
+        let has_grown = || {
+            shared.table.look(|table| table.get(task.number).is_some_and(|now| now.log.next > task.log.next))
+        };
+        if page.lines.is_empty() && !page.over && Instant::now() < end && has_grown() {
+            asked.from = page.next;
+            continue;
+        }
         // With more to look through, the caller decides whether to go on.
         let is_answer = !page.lines.is_empty()
             || page.over

@@ -3,6 +3,7 @@
 mod proposer;
 mod runner;
 mod tidier;
+mod trial_reports;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use crate::shared::Shared;
 use crate::shelves::Shelf;
 use crate::writer::StudiesState;
 
-use runner::{Heard, Runner};
+use runner::Runner;
 use tidier::Tidier;
+use trial_reports::TrialReports;
 
 /// The pauses after failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -45,7 +47,12 @@ pub fn start(
         tasks,
         shared,
         |all| &all.running,
-        move |shared| Runner { shared, writer: to.clone(), heard: Heard::default(), has_tasks: true },
+        move |shared| Runner {
+            shared,
+            writer: to.clone(),
+            reports: TrialReports::default(),
+            has_tasks: true,
+        },
     );
     // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
     let (all, starting) = (Arc::clone(shared), Arc::new(Mutex::new(starting)));

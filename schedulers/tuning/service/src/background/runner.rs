@@ -4,22 +4,22 @@
 //! A trial says how far it is as any task does, `estimand-progress {"step": 3, "values": {"accuracy": 0.9}}`: the study's
 //! objective is one of the values, and the last that a task says is its trial's result. One reader hears the trials of all studies.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::problem::{Problem, kind};
-use estimand_api::task_progress::{TaskProgress, TaskProgressReport};
 use estimand_api::task_record::TaskRecord;
-use estimand_client::{Client, Error, PeerError, TaskEventQuery, TaskQuery, within};
+use estimand_client::{Client, Error, PeerError, TaskQuery, within};
 use estimand_runtime::{Next, Work};
 use estimand_service::Writer;
-use estimand_tuning::{Measure, Report};
+use estimand_tuning::Report;
 use estimand_web::Scope;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::trial_reports::{ANSWER_WITHIN, PAGE, TrialReports, measure_of, report_of};
 use crate::asking::{Question, ask};
 use crate::document::{STUDY_LABEL, trial_of};
 use crate::reporting::report;
@@ -29,28 +29,17 @@ use crate::study::{Definition, Study, StudyState};
 use crate::trial::Trial;
 use crate::writer::StudiesState;
 
-/// The task service may take so long for an answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// A round waits so long for new trials.
 const ASK_WITHIN: Duration = Duration::from_secs(2);
-const PAGE: u32 = 1_000;
 /// The pruner's word, as long as a task runs.
 const STOPPING: &str = "STOPPING";
 
 pub struct Runner {
     pub shared: Arc<Shared>,
     pub writer: Writer<StudiesState>,
-    pub heard: Heard,
+    pub reports: TrialReports,
     /// There were tasks in the round before.
     pub has_tasks: bool,
-}
-
-/// Reports of tasks that are not stored as their trials' yet, by the id of their task.
-#[derive(Default)]
-pub struct Heard {
-    /// The last revision that was read. Lost with the process, all that is kept is read again.
-    after: Option<u64>,
-    by_task: HashMap<String, VecDeque<TaskProgressReport>>,
 }
 
 /// A study with a task, as a round finds it.
@@ -99,7 +88,7 @@ impl Work for Runner {
         let mut trouble = None;
         let mut new = HashSet::new();
         if !standings.is_empty() {
-            new = self.heard.read(&client).await?;
+            new = self.reports.read(&client).await?;
         }
         for (standing, trial) in standings.iter().flat_map(TaskStudy::trials) {
             let task = tasks.remove(&(standing.definition.number, trial.number));
@@ -110,38 +99,8 @@ impl Work for Runner {
             keep_first(&mut trouble, self.take_away(&client, &task).await)?;
         }
         // Tasks that were submitted after the list are on the next one; others are no trials'.
-        self.heard.by_task.retain(|id, _| listed.contains(id) || new.contains(id));
+        self.reports.by_task.retain(|id, _| listed.contains(id) || new.contains(id));
         trouble.map_or(Ok(Next::Period), Err)
-    }
-}
-
-impl Heard {
-    /// Reads what tasks have said since; the ids of those that said something.
-    async fn read(&mut self, client: &Client) -> Result<HashSet<String>, PeerError> {
-        let mut new = HashSet::new();
-        loop {
-            let query = TaskEventQuery {
-                after: self.after,
-                labels: STUDY_LABEL.to_owned(),
-                ..TaskEventQuery::default()
-            };
-            let page = match within(ANSWER_WITHIN, client.task_progress(&query, PAGE, Duration::ZERO)).await {
-                // Some is not kept any more: what is left is all there is.
-                Err(PeerError::Client(error)) if error.status() == Some(410) && self.after.is_some() => {
-                    self.after = None;
-                    continue;
-                }
-                page => page?,
-            };
-            for report in page.reports {
-                new.insert(report.id.clone());
-                self.by_task.entry(report.id.clone()).or_default().push_back(report);
-            }
-            self.after = Some(page.next);
-            if page.next >= page.revision {
-                return Ok(new);
-            }
-        }
     }
 }
 
@@ -166,8 +125,8 @@ impl Runner {
         let free: Vec<TaskStudy> =
             self.standings().into_iter().filter(|standing| standing.free > 0).collect();
         let asked = free.iter().map(|standing| {
-            let (id, count) = (standing.definition.document.id.clone(), standing.free);
-            let question = Question { id, scope: Scope::default(), count, key: None };
+            let id = standing.definition.document.id.clone();
+            let question = Question { id, scope: Scope::default(), count: standing.free, key: None };
             timeout(ASK_WITHIN, ask(&self.shared, &self.writer, question))
         });
         for answer in join_all(asked).await {
@@ -290,7 +249,7 @@ impl Runner {
         last: &mut Option<Report>,
     ) -> Result<bool, PeerError> {
         let mut stop = false;
-        let mut reports = self.heard.by_task.remove(&task.id).unwrap_or_default();
+        let mut reports = self.reports.by_task.remove(&task.id).unwrap_or_default();
         while let Some(report) = reports.front() {
             let said = report_of(&report.progress, &standing.definition.document.objective);
             // The first are read again after a start, and by the next attempt they are said again.
@@ -299,7 +258,7 @@ impl Runner {
                 match self.report(standing, trial, said).await {
                     Ok(should) => stop |= should,
                     Err(error) => {
-                        self.heard.by_task.insert(task.id.clone(), reports);
+                        self.reports.by_task.insert(task.id.clone(), reports);
                         return Err(error);
                     }
                 }
@@ -311,8 +270,8 @@ impl Runner {
     }
 
     async fn report(&self, standing: &TaskStudy, trial: &Trial, said: Report) -> Result<bool, PeerError> {
-        let (id, trial) = (standing.definition.document.id.clone(), trial.number);
-        let value = ReportValue { id, scope: Scope::default(), trial, report: said };
+        let id = standing.definition.document.id.clone();
+        let value = ReportValue { id, scope: Scope::default(), trial: trial.number, report: said };
         match report(&self.writer, value).await {
             Ok(stop) => Ok(stop),
             Err(problem) if problem.status < 500 => {
@@ -368,15 +327,6 @@ fn said(task: &TaskRecord) -> String {
     ending.unwrap_or_else(|| task.state.clone())
 }
 
-/// A report of the objective; none: the progress has no step, or says nothing of it.
-fn report_of(progress: &TaskProgress, objective: &str) -> Option<Report> {
-    Some(Report { step: progress.step.as_ref()?.as_u64()?, measure: measure_of(progress, objective)? })
-}
-
-fn measure_of(progress: &TaskProgress, objective: &str) -> Option<Measure> {
-    Measure::new(progress.values.get(objective)?.as_f64()?).ok()
-}
-
 /// The result of a task that succeeded: the last value of the objective that it said.
 fn ending_of(task: &TaskRecord, last: Option<Report>, objective: &str) -> TrialEnding {
     let said = task.progress.as_ref().filter(|progress| progress.attempt == task.attempt);
@@ -393,6 +343,8 @@ fn ending_of(task: &TaskRecord, last: Option<Report>, objective: &str) -> TrialE
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use estimand_api::task_progress::TaskProgress;
+    use estimand_tuning::Measure;
     use serde_json::json;
 
     use super::*;

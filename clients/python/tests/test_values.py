@@ -66,7 +66,11 @@ class Values(WithServer):
             self.assertEqual(dict(after["v_many"]), {node: number for number, node in enumerate(nodes)})
         read = self.client.values("v_many")
         self.assertEqual(read["v_many"], after["v_many"])
-        self.assertEqual((read.revision, after.revision), (receipt.revision, receipt.revision))
+        # Other names are written meanwhile, by the collectors of other tests.
+        for picture in (read, after):
+            self.assertGreaterEqual(picture.revision, receipt.revision)
+            revisions = [record.revision for record in picture["v_many"].records().values()]
+            self.assertEqual(sorted(revisions), list(range(receipt.revision - 999, receipt.revision + 1)))
         greatest = self.client.values("v_many", sort="-value", limit=2)
         self.assertEqual(list(greatest["v_many"].items()), [("n999", 999), ("n998", 998)])
         self.assertEqual(self.client.delete_values("v_many").deleted, 1000)
@@ -184,7 +188,7 @@ class Mirrors(WithServer):
         last = self.client.put("m_part", "n", 3).revision
         changed = set()
         event = next(watch)
-        while event != Settled(last):
+        while not (isinstance(event, Settled) and event.revision >= last):
             if isinstance(event, Changed):
                 changed.add((event.value.data_name, event.value.revision))
             event = next(watch)

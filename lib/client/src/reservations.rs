@@ -7,24 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::{Answer, Client, Error, Payload, Repeat};
+use crate::{Answer, Client, Error, PageQuery, Payload, Repeat};
 use estimand_api::headers::IDEMPOTENCY_KEY_HEADER;
 use estimand_api::problem::{FieldError, Problem};
 use estimand_api::reservation::{
     CreditAccount, CreditAccounts, CreditGrant, CreditJournal, PriceCurve, PriceQuote, PriceQuotes,
     ReservationPage, ReservationRecord, ReservationsMade,
 };
-
-/// A selection of reservations.
-#[derive(Debug, Clone, Default)]
-pub struct ReservationQuery {
-    /// With commas between several; all if empty.
-    pub states: String,
-    pub user: Option<String>,
-    /// Those that were made before this one.
-    pub before: Option<String>,
-    pub limit: Option<u32>,
-}
 
 /// The prices that are asked for.
 #[derive(Debug, Clone, Default)]
@@ -96,15 +85,8 @@ impl Client {
     }
 
     /// A page of reservations, the newest first.
-    pub async fn reservations(&self, query: &ReservationQuery) -> Result<ReservationPage, Error> {
-        let limit = query.limit.map(|limit| limit.to_string());
-        let mut pairs: Vec<(&str, &str)> = Vec::new();
-        pairs.extend(Some(("state", query.states.as_str())).filter(|(_, states)| !states.is_empty()));
-        pairs.extend(query.user.as_deref().map(|user| ("user", user)));
-        pairs.extend(query.before.as_deref().map(|before| ("before", before)));
-        pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
-        let answer = self.get(self.url(&["api", "reservations"], &pairs)).await?;
-        self.read(&answer)
+    pub async fn reservations(&self, query: &PageQuery) -> Result<ReservationPage, Error> {
+        self.read(&self.get(query.url(self, &["api", "reservations"])).await?)
     }
 
     pub async fn reservation(&self, id: &str) -> Result<ReservationRecord, Error> {

@@ -5,22 +5,11 @@ use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{Answer, Client, Error, Repeat};
+use crate::{Answer, Client, Error, PageQuery, Repeat};
 use estimand_api::study::{
     ReportAnswer, StudyImportance, StudyPage, StudyRecord, TrialEnd, TrialPage, TrialQuestion, TrialRecord,
     TrialReport, TrialsAsked,
 };
-
-/// A selection of studies.
-#[derive(Debug, Clone, Default)]
-pub struct StudyQuery {
-    /// With commas between several; all if empty.
-    pub states: String,
-    pub user: Option<String>,
-    /// Studies that were made before this one.
-    pub before: Option<String>,
-    pub limit: Option<u32>,
-}
 
 /// A selection of the trials of a study.
 #[derive(Debug, Clone, Default)]
@@ -39,14 +28,8 @@ impl Client {
     }
 
     /// A page of studies, the newest first.
-    pub async fn studies(&self, query: &StudyQuery) -> Result<StudyPage, Error> {
-        let limit = query.limit.map(|limit| limit.to_string());
-        let mut pairs: Vec<(&str, &str)> = Vec::new();
-        pairs.extend(Some(("state", query.states.as_str())).filter(|(_, states)| !states.is_empty()));
-        pairs.extend(query.user.as_deref().map(|user| ("user", user)));
-        pairs.extend(query.before.as_deref().map(|before| ("before", before)));
-        pairs.extend(limit.as_deref().map(|limit| ("limit", limit)));
-        self.read(&self.get(self.url(&["api", "studies"], &pairs)).await?)
+    pub async fn studies(&self, query: &PageQuery) -> Result<StudyPage, Error> {
+        self.read(&self.get(query.url(self, &["api", "studies"])).await?)
     }
 
     pub async fn study(&self, id: &str) -> Result<StudyRecord, Error> {

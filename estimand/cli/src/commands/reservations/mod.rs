@@ -6,7 +6,7 @@ mod price;
 
 use chrono::{DateTime, Local, Utc};
 use estimand_api::reservation::{PriceQuote, ReservationRecord};
-use estimand_client::ReservationQuery;
+use estimand_client::PageQuery;
 use serde_json::{Map, Value, json};
 
 use super::{Session, new_key};
@@ -140,7 +140,7 @@ pub async fn reservations(session: &mut Session, args: &ReservationsArgs) -> Res
 }
 
 async fn list(session: &mut Session, args: &ListReservationsArgs) -> Result<(), Failure> {
-    let query = ReservationQuery {
+    let query = PageQuery {
         states: args.state.clone(),
         user: args.user.clone(),
         before: None,

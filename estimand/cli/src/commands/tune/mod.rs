@@ -3,7 +3,7 @@
 mod document;
 
 use estimand_api::study::{StudyRecord, TrialEnd, TrialParameters, TrialRecord, TrialReport};
-use estimand_client::{StudyQuery, TrialQuery};
+use estimand_client::{PageQuery, TrialQuery};
 
 use super::{Session, new_key};
 use crate::arguments::tune::{
@@ -48,7 +48,7 @@ async fn create(session: &mut Session, args: &CreateStudyArgs) -> Result<(), Fai
 }
 
 async fn list(session: &mut Session, args: &ListStudiesArgs) -> Result<(), Failure> {
-    let query = StudyQuery {
+    let query = PageQuery {
         states: args.state.clone(),
         user: args.user.clone(),
         before: None,

@@ -1,7 +1,7 @@
 //! The usage of each account: reservations and units that are open, and the bytes of all that is kept. It follows the reservations of the
 //! table.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use estimand_reservations::Money;
 
@@ -101,6 +101,23 @@ impl Usages {
             freed.numbers.extend(more.numbers);
         }
         freed
+    }
+
+    /// The oldest that are over of the accounts that have most of them, so that nobody's are pushed out by whoever has more. None: so many are
+    /// not over.
+    pub fn oldest_of_most(&self, count: usize) -> Option<Vec<u64>> {
+        let mut accounts: BinaryHeap<(usize, &str)> =
+            self.all.iter().map(|(account, usage)| (usage.over.len(), account.as_str())).collect();
+        let mut taken: HashMap<&str, usize> = HashMap::new();
+        for _ in 0..count {
+            let mut most = accounts.peek_mut()?;
+            most.0 = most.0.checked_sub(1)?;
+            *taken.entry(most.1).or_default() += 1;
+        }
+        let oldest = |(account, count): (&str, usize)| {
+            self.all[account].over.iter().take(count).map(|(number, _)| *number)
+        };
+        Some(taken.into_iter().flat_map(oldest).collect())
     }
 }
 

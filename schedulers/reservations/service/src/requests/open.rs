@@ -20,7 +20,7 @@ use crate::table::Table;
 use crate::usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS, Usage};
 use crate::writer::ReservationsState;
 
-/// How many reservations are kept. Beyond that the oldest of those that are over make room.
+/// How many reservations are kept. Beyond that the oldest that are over make room, of the accounts that have most of them.
 const MAX_RESERVATIONS: usize = 100_000;
 
 pub struct Open {
@@ -177,8 +177,8 @@ fn excess(used: u64, new: u64, limit: u64) -> u64 {
 
 /// The reservations that make room for so many.
 pub fn room(table: &Table, new: usize) -> Result<Vec<u64>, Rejection> {
-    let missing = (table.len() + new).saturating_sub(MAX_RESERVATIONS);
-    let oldest = table.all().filter(|reservation| !reservation.is_open()).take(missing);
-    let oldest: Vec<u64> = oldest.map(|reservation| reservation.number).collect();
-    if oldest.len() == missing { Ok(oldest) } else { Err(Rejection::Full(table.len())) }
+    match (table.len() + new).saturating_sub(MAX_RESERVATIONS) {
+        0 => Ok(Vec::new()),
+        missing => table.usages.oldest_of_most(missing).ok_or_else(|| Rejection::Full(table.len())),
+    }
 }

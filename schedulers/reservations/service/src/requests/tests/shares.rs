@@ -173,3 +173,28 @@ fn kept(document: &Arc<Document>, is_over: bool) -> Reservation {
         ended_at: None,
     }
 }
+
+#[test]
+fn reservations_that_are_over_make_room_by_those_who_have_most() {
+    let mut world = World::new();
+    ["eve", "bob"].iter().for_each(|user| world.grant_to(user));
+    let small = with_bytes(1_000);
+    // Bob's are the oldest, and one of eve's is still open.
+    for (number, user) in (1..).zip(["bob", "bob", "eve", "eve", "eve", "eve", "eve"]) {
+        world.open(user, &Scope::default(), &small, 1, 1).unwrap();
+        if number < 7 {
+            world.refuse(number);
+        }
+    }
+    let oldest_of_most = |count| {
+        let mut numbers = world.state.table().usages.oldest_of_most(count)?;
+        numbers.sort_unstable();
+        Some(numbers)
+    };
+    assert_eq!(oldest_of_most(0), Some(vec![]));
+    assert_eq!(oldest_of_most(2), Some(vec![3, 4]));
+    // Each has one left.
+    assert_eq!(oldest_of_most(4), Some(vec![1, 3, 4, 5]));
+    assert_eq!(oldest_of_most(6), Some(vec![1, 2, 3, 4, 5, 6]));
+    assert_eq!(oldest_of_most(7), None);
+}

@@ -93,7 +93,8 @@ mod tests {
     #[test]
     fn the_valley_of_rosenbrock_is_followed_to_its_end() {
         let found = minimize(vec![-1.2, 1.0], 200, |at| {
-            let (x, y) = (at[0], at[1]);
+            let x = at[0];
+            let y = at[1];
             let bend = y - x * x;
             let value = 100.0 * bend * bend + (1.0 - x) * (1.0 - x);
             (value, vec![-400.0 * x * bend - 2.0 * (1.0 - x), 200.0 * bend])

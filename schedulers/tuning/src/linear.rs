@@ -10,7 +10,8 @@ pub(crate) struct Factor {
 /// The sum of products; four sums at once let the processor work on all of them.
 pub(crate) fn dot(one: &[f64], two: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
-    let (fours, twos) = (one.chunks_exact(4), two.chunks_exact(4));
+    let fours = one.chunks_exact(4);
+    let twos = two.chunks_exact(4);
     let rest: f64 = fours.remainder().iter().zip(twos.remainder()).map(|(a, b)| a * b).sum();
     for (a, b) in fours.zip(twos) {
         for place in 0..4 {

@@ -96,7 +96,8 @@ pub fn corrected(rules: &Rules, direction: Direction, results: &[f64]) -> u64 {
     }
     let best = best(direction, results, m);
     let worst = results.iter().map(|value| direction.loss(*value)).fold(f64::NEG_INFINITY, f64::max);
-    let (first, last) = (best.first().copied().unwrap_or(0.0), best.last().copied().unwrap_or(0.0));
+    let first = best.first().copied().unwrap_or(0.0);
+    let last = best.last().copied().unwrap_or(0.0);
     let latest = results.iter().position(|value| direction.loss(*value) <= first).unwrap_or(0);
     let stale = (results.len() - 1 - latest) / rules.window.max(1);
     let level = (stale as u64).min(rules.most);

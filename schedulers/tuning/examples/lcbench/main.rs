@@ -70,7 +70,9 @@ fn quartiles(mut numbers: Vec<f64>) -> [f64; 3] {
 fn best(network: &Network, code: usize, study: &Study, trials: u64, workers: usize) -> f64 {
     let mut history = History::default();
     let mut running: Vec<(f64, u64, f64, Parameters)> = Vec::new();
-    let (mut proposed, mut now, mut best) = (0, 0.0, f64::NEG_INFINITY);
+    let mut proposed = 0;
+    let mut now = 0.0;
+    let mut best = f64::NEG_INFINITY;
     loop {
         while running.len() < workers && proposed < trials {
             history.pending =
@@ -95,7 +97,9 @@ fn best(network: &Network, code: usize, study: &Study, trials: u64, workers: usi
 fn trials(network: &Network, space: &Space, arguments: &[String]) {
     let number =
         |place: usize, default: u64| arguments.get(place).map_or(default, |text| text.parse().unwrap());
-    let (seeds, trials, workers) = (number(1, 30), number(2, 100), number(3, 1));
+    let seeds = number(1, 30);
+    let trials = number(2, 100);
+    let workers = number(3, 1);
     println!("{trials} trials, {workers} workers, {seeds} seeds: median (quartiles) of the best accuracy");
     for name in INSTANCES.into_iter().filter(|name| arguments.get(4).is_none_or(|only| only == name)) {
         let begun = Instant::now();

@@ -97,8 +97,10 @@ impl Network {
 
     fn normalized(&self, name: &str, input: &[f32]) -> Vec<f32> {
         let part = |part: &str| &self.arrays[&format!("{name}.{part}")];
-        let (mean, variance) = (part("running_mean"), part("running_var"));
-        let (weight, bias) = (part("weight"), part("bias"));
+        let mean = part("running_mean");
+        let variance = part("running_var");
+        let weight = part("weight");
+        let bias = part("bias");
         let one = |at: usize| (input[at] - mean[at]) / (variance[at] + 1e-5).sqrt() * weight[at] + bias[at];
         (0..WIDTH).map(one).collect()
     }
@@ -126,7 +128,8 @@ impl Network {
 
 fn dot(one: &[f32], two: &[f32]) -> f32 {
     let mut sums = [0.0_f32; 16];
-    let (first, second) = (one.chunks_exact(16), two.chunks_exact(16));
+    let first = one.chunks_exact(16);
+    let second = two.chunks_exact(16);
     let rest: f32 = first.remainder().iter().zip(second.remainder()).map(|(a, b)| a * b).sum();
     for (a, b) in first.zip(second) {
         for place in 0..16 {

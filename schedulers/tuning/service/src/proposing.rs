@@ -28,7 +28,8 @@ pub struct Plan {
 impl Plan {
     /// The proposals that a study lacks; none: there are enough, or it proposes nothing.
     pub fn new(study: &Study, chain: &Chain, wanted: u64) -> Option<Plan> {
-        let (definition, results) = (&study.definition, study.results());
+        let definition = &study.definition;
+        let results = study.results();
         let is_current =
             |proposal: &&Arc<Proposal>| proposal.seen == definition.seen(proposal.number, results);
         let usable = usable(chain, study.trials.next(), study.last_token());

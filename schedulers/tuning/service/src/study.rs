@@ -227,7 +227,8 @@ impl Study {
         let direction = self.definition.document.direction;
         // Equal ones by place, so that the order of loading makes no difference.
         let is_better = |old: &Best| {
-            let (loss, best) = (direction.loss(new.value), direction.loss(old.value));
+            let loss = direction.loss(new.value);
+            let best = direction.loss(old.value);
             loss < best || (loss == best && new.place < old.place)
         };
         Some(self.best.filter(|old| !is_better(old)).unwrap_or(new))

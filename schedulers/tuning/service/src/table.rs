@@ -154,7 +154,8 @@ impl Table {
     /// True if changes that are stored are seen here. Of several states of one study the last one is, and nothing of one that
     /// is no more.
     pub fn has(&self, changes: &[Change]) -> bool {
-        let (mut judged, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        let mut judged = BTreeSet::new();
+        let mut gone = BTreeSet::new();
         changes.iter().rev().flat_map(|change| change.0.iter().rev()).all(|edit| {
             let study = edit.study();
             match edit {

@@ -121,7 +121,8 @@ impl<'a> Mixture<'a> {
     fn log_kernel(&self, centre: &Point, at: &Point) -> f64 {
         let mut sum = 0.0;
         for (dimension, choices) in self.choices.iter().enumerate() {
-            let (middle, value) = (centre[dimension], at[dimension]);
+            let middle = centre[dimension];
+            let value = at[dimension];
             if !is_active(middle) || !is_active(value) {
                 continue;
             }

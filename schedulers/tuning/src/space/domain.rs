@@ -124,7 +124,8 @@ impl Domain {
             Domain::Float { low, .. } if u == 0.0 => Scalar::Float(*low),
             Domain::Float { high, .. } if u == 1.0 => Scalar::Float(*high),
             Domain::Float { low, high, log: true, .. } => {
-                let (from, to) = (low.ln(), high.ln());
+                let from = low.ln();
+                let to = high.ln();
                 Scalar::Float((from + u * (to - from)).exp().clamp(*low, *high))
             }
             Domain::Float { low, high, step: Some(step), .. } => {

@@ -193,7 +193,8 @@ fn is_name(name: &str) -> bool {
 
 fn parent(parameters: &[Parameter], of: &Parameter) -> Result<Option<usize>, SpaceError> {
     let Some(when) = &of.when else { return Ok(None) };
-    let (name, parent) = (&of.name, &when.parameter);
+    let name = &of.name;
+    let parent = &when.parameter;
     let Some(index) = parameters.iter().position(|one| one.name == *parent) else {
         return Err(SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() });
     };

@@ -55,9 +55,11 @@ pub fn start(
         },
     );
     // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
-    let (all, starting) = (Arc::clone(shared), Arc::new(Mutex::new(starting)));
+    let all = Arc::clone(shared);
+    let starting = Arc::new(Mutex::new(starting));
     tasks.spawn_until_stop("tuning-proposers", move || {
-        let (shared, starting) = (Arc::clone(&all), Arc::clone(&starting));
+        let shared = Arc::clone(&all);
+        let starting = Arc::clone(&starting);
         async move { proposer::run(&shared, &mut *starting.lock().await).await }
     });
 }

@@ -40,7 +40,8 @@ impl DueEnds {
     }
 
     fn look(&mut self, study: &Study, now: i64) {
-        let (definition, number) = (&study.definition, study.definition.number);
+        let definition = &study.definition;
+        let number = study.definition.number;
         if study.progress.state != StudyState::Over
             && let Some(end) = definition.ends_at()
             && self.is_due(end, now)

@@ -95,7 +95,8 @@ pub async fn list_studies(
     let page = shared.table.loaded(|table| {
         let mut found = table.newest(before.unwrap_or(u64::MAX)).filter(belongs);
         let limit = usize::try_from(limit).unwrap_or(1);
-        let (mut studies, mut bytes) = (Vec::<StudyRecord>::new(), 0);
+        let mut studies = Vec::<StudyRecord>::new();
+        let mut bytes = 0;
         while studies.len() < limit
             && bytes < PAGE_BYTES
             && let Some(study) = found.next()

@@ -36,7 +36,8 @@ impl Request<StudiesState> for Create {
     type Reply = CreateOutcome;
 
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, CreateOutcome>, Rejection> {
-        let (table, document) = (state.table(), self.document);
+        let table = state.table();
+        let document = self.document;
         if let Some(known) = table.of_id(&document.id) {
             return if known.definition.document == document {
                 Ok(Decision::Nothing(CreateOutcome::Known(Box::new(views::study(known)))))

@@ -29,7 +29,8 @@ impl Request<StudiesState> for ReportValue {
     fn decide(self, state: &StudiesState) -> Result<Decision<StudiesState, Self::Reply>, Rejection> {
         let table = state.table();
         let study = find(table, &self.scope, &self.id)?;
-        let (number, own) = (self.trial, trial(study, self.trial)?);
+        let number = self.trial;
+        let own = trial(study, self.trial)?;
         let definition = Arc::clone(&study.definition);
         if own.curve.last() == Some(self.report) {
             return Ok(Decision::Nothing((definition, study.trials.clone())));

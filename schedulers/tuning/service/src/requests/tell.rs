@@ -69,7 +69,8 @@ impl Request<StudiesState> for Tell {
             let state = own.progress.state.as_str();
             return Err(Rejection::Told { trial: self.trial, state, value });
         }
-        let (progress, at) = (self.ending.progress(study, own), state.now_us());
+        let progress = self.ending.progress(study, own);
+        let at = state.now_us();
         let after = Arc::new(Trial { progress: progress.clone(), ended_at: Some(at), ..own.clone() });
         let change = ended(study, self.trial, progress, at);
         Ok(Decision::change(change, move |_: &StudiesState, _: &Change| after))

@@ -88,7 +88,9 @@ impl World {
     }
 
     fn ask(&mut self, count: u64, key: Option<&str>) -> TakeOutcome {
-        let (id, scope, chain) = ("s".to_owned(), Scope::default(), Arc::clone(&self.chain));
+        let id = "s".to_owned();
+        let scope = Scope::default();
+        let chain = Arc::clone(&self.chain);
         self.decide(Take { id, scope, count, key: key.map(str::to_owned), chain }).unwrap()
     }
 
@@ -386,7 +388,8 @@ impl World {
             reports: Vec::new(),
         };
         let loaded = rows::table(stored, 0, 0);
-        let (before, after) = (self.study(), loaded.of_id("s").unwrap());
+        let before = self.study();
+        let after = loaded.of_id("s").unwrap();
         assert_eq!((before.counts, before.best, before.bytes), (after.counts, after.best, after.bytes));
         assert_eq!((&before.progress, &before.running), (&after.progress, &after.running));
         self.state.set_table(loaded);

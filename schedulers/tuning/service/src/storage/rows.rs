@@ -19,7 +19,8 @@ use crate::trial::Trial;
 /// The rows of changes; `after` has all of them.
 pub fn group(changes: &[Change], after: &Table) -> StudyGroup {
     let mut group = StudyGroup { highest: column(after.highest), ..StudyGroup::default() };
-    let (mut studies, mut trials) = (BTreeSet::new(), BTreeSet::new());
+    let mut studies = BTreeSet::new();
+    let mut trials = BTreeSet::new();
     for edit in changes.iter().flat_map(|change| &change.0) {
         let study = edit.study();
         match edit {

@@ -69,9 +69,11 @@ struct Pairs<'a> {
 impl Pairs<'_> {
     /// The negative logarithm of the posterior of some logarithms, and its gradient.
     fn loss(&self, at: &[f64]) -> (f64, Vec<f64>) {
-        let (size, dimensions) = (self.targets.len(), self.dimensions);
+        let size = self.targets.len();
+        let dimensions = self.dimensions;
         let scales: Vec<f64> = at[..dimensions].iter().map(|log| (2.0 * log).exp()).collect();
-        let (signal, noise) = (at[dimensions].exp(), at[dimensions + 1].exp() + LEAST_NOISE);
+        let signal = at[dimensions].exp();
+        let noise = at[dimensions + 1].exp() + LEAST_NOISE;
         let mut kernel = vec![0.0; size * size];
         let mut slopes = vec![0.0; size * (size - 1) / 2];
         let mut pair = 0;
@@ -94,7 +96,8 @@ impl Pairs<'_> {
         factor.backward(&mut weights);
         let inverse = factor.inverse();
         let mut gradient = vec![0.0; at.len()];
-        let (mut signal_slope, mut noise_slope) = (0.0, 0.0);
+        let mut signal_slope = 0.0;
+        let mut noise_slope = 0.0;
         let mut pair = 0;
         for row in 0..size {
             for column in 0..row {

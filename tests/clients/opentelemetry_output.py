@@ -177,7 +177,7 @@ class Output(unittest.TestCase):
             receiver.sent.get(timeout=PATIENCE)
             asked = time.monotonic()
             exporter.end()
-            self.assertLess(time.monotonic() - asked, 5)
+            self.assertLess(time.monotonic() - asked, 20)
 
     def test_a_wrong_option_is_explained(self) -> None:
         for options, said in (

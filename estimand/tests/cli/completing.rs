@@ -136,6 +136,6 @@ fn a_service_that_is_away_refuses_or_is_silent_offers_nothing_soon() {
     session.service.resume();
     assert_eq!(offered, [""; 0]);
     // The limit is 400 ms, and the client's own one 15 s; bash and a machine with much to do take their time as well.
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(processes::is_alive(session.service.pid()));
 }

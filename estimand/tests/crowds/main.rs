@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 const FILES: usize = 1024;
 const CROWD: usize = FILES + 200;
 /// For one request among the crowd. Without room for it, it would wait until the crowd goes.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(15);
 const ROUNDS: i64 = 8;
 /// How soon whoever was cut off comes again.
 const COMES_AGAIN: Duration = Duration::from_millis(200);

@@ -16,7 +16,7 @@ use crate::{long_or, pass, put, side_by_side};
 /// How many files a service may open when it gets tight.
 const FILES: u64 = 256;
 const CONNECTIONS: usize = 400;
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(15);
 
 #[test]
 fn without_descriptors_all_goes_on_that_can() {

@@ -67,7 +67,7 @@ fn flood(service: &Estimand, what: &str, paths: &[&str]) -> Vec<TcpStream> {
         write_all(&http, round);
         let began = Instant::now();
         http.get("/api/data/name_0/n0").expect_status(200);
-        assert!(began.elapsed() < Duration::from_secs(5), "a small read took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "a small read took {:?}", began.elapsed());
         most = most.max(processes::rss_bytes(service.pid()));
     }
     let grown = most.saturating_sub(before);

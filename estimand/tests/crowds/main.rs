@@ -127,13 +127,10 @@ fn with_few_files(args: &[&str]) -> Builder {
     Estimand::builder("/usr/bin/prlimit").args(bounded).args([binary().into_os_string()]).args(up)
 }
 
-/// The answer to a new client. A client whose connection was closed as an idle one, since this machine was busy for a second,
-/// connects again, once.
+/// The answer to a new client.
 #[track_caller]
 fn answer(up: &Estimand, method: &str, path: &str, body: &Value) -> Response {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let ask = || Http::new(up.base_url()).with_deadline(SOON).try_request(method, path, &[], body.as_bytes());
-    ask().or_else(|_| ask()).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    Http::new(up.base_url()).with_deadline(SOON).ask_again(method, path, body)
 }
 
 #[track_caller]

@@ -9,7 +9,7 @@ use estimand_testkit::plane::Together;
 use estimand_testkit::process::{Estimand, binary, free_port};
 use estimand_testkit::processes;
 use estimand_testkit::wait::{self, PATIENCE};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{long_or, pass, put, side_by_side};
 
@@ -48,8 +48,10 @@ fn connections_beyond_the_descriptors_harm_nobody() {
     while began.elapsed() < Duration::from_secs(long_or(30, 4)) {
         number += 1;
         let http = Http::new(up.base_url()).with_deadline(SOON);
-        put(&http, "meanwhile", number).expect_status(if number == 1 { 201 } else { 200 });
-        let seen = http.get("/api/data/meanwhile/n").expect_status(200).json();
+        let write = json!({"dataName": "meanwhile", "nodeName": "n", "dataValue": number});
+        let written = http.ask_again("PUT", "/api/data", &write);
+        assert!(matches!(written.status, 200 | 201), "{written}");
+        let seen = http.ask_again("GET", "/api/data/meanwhile/n", &Value::Null).expect_status(200).json();
         assert_eq!(seen["dataValue"], number);
         pass(Duration::from_millis(50));
     }

@@ -116,6 +116,15 @@ impl Http {
         Ok(response)
     }
 
+    /// Asks, and connects again, once, if the connection is closed: among too many a new one may be, if this machine was busy for a
+    /// second.
+    #[track_caller]
+    pub fn ask_again(&self, method: &str, path: &str, body: &serde_json::Value) -> Response {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let ask = || self.try_request(method, path, &[], body.as_bytes());
+        ask().or_else(|_| ask()).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
     /// Sends exactly `bytes` on a connection of their own, and reads one response.
     #[track_caller]
     pub fn raw(&self, bytes: &[u8]) -> Response {

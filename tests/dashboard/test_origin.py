@@ -57,8 +57,12 @@ class Origin(DashboardCase):
         self.page.resize(NARROW, mobile=True)
         try:
             sizes = "const one = document.querySelector('.origin'), page = document.documentElement;"
-            within = self.page.run(sizes + "return [one.scrollWidth > one.clientWidth, page.scrollWidth > page.clientWidth]")
-            self.assertEqual(within, [True, False], "the drawing scrolls, and the page doesn't")
+            sizes += "return [one.scrollWidth > one.clientWidth, page.scrollWidth > page.clientWidth]"
+            self.page.wait(
+                "the drawing to scroll, and the page not",
+                lambda: self.page.run(sizes) == [True, False],
+                lambda: self.page.run(sizes),
+            )
             self.assertEqual(self.page.findings(), [])
         finally:
             self.page.resize(WIDE)

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use estimand_cli::output::failure::Failure;
+use estimand_placement::Millis;
 use estimand_placement::policy::Policy;
 use estimand_simulate::trace::Trace;
 use estimand_simulate::{Entry, Load, Study, Summary, nodes_of, table};
@@ -31,7 +32,7 @@ pub fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
     let study = Study {
         policies,
         nodes: nodes_of(usize::try_from(args.nodes).unwrap_or(usize::MAX), args.processors, None),
-        facts_every: u64::from(args.facts_every) * 1000,
+        facts_every: Millis::of_tick(args.facts_every.into()),
         seeds: args.seeds,
     };
     let mut log = args.log.as_deref().map(create).transpose()?;
@@ -66,7 +67,7 @@ fn summaries(
     let processors = args.nodes * args.processors;
     let mut summaries = Vec::new();
     for part in &args.load {
-        let service = u64::from(args.service) * 1000;
+        let service = Millis::of_tick(args.service.into());
         let load = Load { asks: args.ask.clone(), ..Load::new(tasks, processors, *part, service) };
         let traces = |seed| load.trace(seed);
         summaries.extend(study.of(Some(*part), &traces, log).map_err(|error| not_simulated(&error))?);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds since this machine was started.
-pub type Millis = u64;
+pub use crate::core::Millis;
 
+/// Milliseconds since this machine was started.
 pub fn now() -> Millis {
     let since_boot = clock_gettime(ClockId::Boottime);
     // The clock counts from zero, and nanoseconds are less than a second.

@@ -39,9 +39,10 @@ impl Pressures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Millis;
 
     fn fact(thousandths: u64) -> Pressure {
-        Pressure { thousandths, measured_at: 1, revision: thousandths }
+        Pressure { thousandths, measured_at: Millis(1), revision: thousandths }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use estimand_api::node::{Node, NodeState};
 
+use crate::core::Millis;
 use crate::core::retries::OnLoss;
 use crate::task::Task;
 
@@ -95,8 +96,8 @@ impl Silences {
 impl Silence {
     /// A task with a lease of this length cannot run there any more. Without a length it has the slots' lease, which is over
     /// when the node is lost.
-    pub fn ends(&self, lease_ms: Option<u64>) -> bool {
-        let Some(lease) = lease_ms.map(Duration::from_millis) else { return true };
+    pub fn ends(&self, lease: Option<Millis>) -> bool {
+        let Some(lease) = lease.map(Duration::from) else { return true };
         self.left || self.certain.is_some_and(|certain| certain >= lease)
     }
 }

@@ -53,8 +53,8 @@ fn a_lease_is_over_when_its_length_has_passed_since_the_first_look_that_was_cert
     assert_eq!(looks.certain(2, &lost), Some(0));
     let silence = looks.take((12, 400), std::slice::from_ref(&lost), Some(1)).unwrap();
     assert_eq!(silence.since_us, Some(7));
-    assert!(silence.ends(Some(10_000)) && silence.ends(None), "it was so when it was asked for");
-    assert!(!silence.ends(Some(10_001)));
+    assert!(silence.ends(Some(Millis(10_000))) && silence.ends(None), "it was so when it was asked for");
+    assert!(!silence.ends(Some(Millis(10_001))));
     // Another start of the service counts anew.
     assert_eq!(Looks::new().certain(500, &lost), None);
 }
@@ -104,7 +104,7 @@ fn an_agent_that_has_left_is_believed_at_once() {
     let mut looks = Looks::new();
     let left = node(LOST, Some("a"), true);
     let silence = looks.take((0, 0), &[left], None).unwrap();
-    assert!(silence.ends(Some(u64::MAX)));
+    assert!(silence.ends(Some(Millis(u64::MAX))));
     let removed = looks.take((1, 1), &[], None).unwrap();
-    assert!(!removed.ends(Some(1)) && removed.ends(None));
+    assert!(!removed.ends(Some(Millis(1))) && removed.ends(None));
 }

@@ -210,7 +210,7 @@ impl TaskTable {
 
     /// Some promise or its tasks are due.
     pub fn is_due(&self, now: Millis) -> bool {
-        self.promises.is_due(now / 1000) || self.leaving(now).next().is_some()
+        self.promises.is_due(now.tick()) || self.leaving(now).next().is_some()
     }
 
     /// The end of a task's promise, as its node is told it at this moment.

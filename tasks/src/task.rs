@@ -12,7 +12,7 @@ use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_document::{Input, TaskDocument};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
 use estimand_api::task_progress::TaskProgress;
-use estimand_capacity::Ledger;
+use estimand_capacity::{Ledger, Tick};
 use estimand_store::TaskLogRow;
 use serde::{Deserialize, Serialize};
 
@@ -224,7 +224,7 @@ impl Task {
             attempt: self.progress.attempt,
             user: self.document.user.clone(),
             leased: self.document.on_loss != OnLoss::Wait,
-            lease_ms: self.progress.lease_ms,
+            lease_ms: self.progress.lease_ms.map(|lease| lease.0),
             stop: self.progress.is_stopping(),
             checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
             end,
@@ -235,8 +235,7 @@ impl Task {
     /// The length of its lease on a node in milliseconds, by default this; none: it has no lease.
     pub fn lease(&self, by_default: Duration) -> Option<Millis> {
         let lease = self.document.lease.map_or(by_default, Span::as_std);
-        let millis = Millis::try_from(lease.as_millis()).unwrap_or(Millis::MAX);
-        (self.document.on_loss != OnLoss::Wait).then_some(millis)
+        (self.document.on_loss != OnLoss::Wait).then_some(lease.into())
     }
 
     /// Its node is not heard of, and it is over when its lease is, if not before.
@@ -329,10 +328,10 @@ fn input(input: &Input) -> TaskInput {
 
 /// The core's milliseconds.
 pub fn millis(micros: i64) -> Millis {
-    u64::try_from(micros).unwrap_or(0) / 1000
+    Millis(u64::try_from(micros).unwrap_or(0) / 1000)
 }
 
 /// The tick of the ledger: a second since 1970.
-pub fn tick(micros: i64) -> u64 {
-    millis(micros) / 1000
+pub fn tick(micros: i64) -> Tick {
+    millis(micros).tick()
 }

@@ -8,7 +8,7 @@ use estimand_api::registration::RegistrationRecord;
 
 use super::node_labels::NodeLabels;
 
-/// Milliseconds of a clock that only grows.
+/// Milliseconds of a clock that only grows, since any moment.
 pub type Millis = u64;
 
 /// How nodes are watched.

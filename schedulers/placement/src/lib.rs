@@ -28,9 +28,9 @@ pub mod room;
 pub mod state;
 mod stopping;
 pub mod task;
+mod time;
 pub mod usage;
 pub mod user_places;
 mod waiting;
 
-/// Milliseconds of the one clock.
-pub type Millis = u64;
+pub use time::Millis;

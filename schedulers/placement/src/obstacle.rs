@@ -188,7 +188,7 @@ impl Obstacle {
                 "node `{node}` has room, but it is kept for {}, which is in front of it and has waited for more than {} \
                  minutes",
                 task(*number),
-                PATIENCE / 60_000
+                PATIENCE.0 / 60_000
             ),
             Obstacle::KeptPlaces { node, kept: 1, user, used, all } => format!(
                 "node `{node}` has room, but its last place for tasks is kept for users who have none; `{user}` has {used} of \

@@ -76,7 +76,7 @@ pub struct Displacement {
 impl Plan {
     /// Follows time, promises and nodes to where they are. True if the nodes are others than before.
     pub fn follow_promises(&mut self, promises: &Promises, now: Millis) -> bool {
-        self.book.cluster.ledger.set_now(now / 1000);
+        self.book.cluster.ledger.set_now(now.tick());
         let known = self.revision.replace(promises.revision);
         if known == Some(promises.revision) {
             return false;
@@ -174,7 +174,7 @@ impl Plan {
 
     /// The tasks whose pause is over.
     pub fn take_rested(&mut self, now: Millis) -> Vec<TaskNumber> {
-        let later = self.pausing.split_off(&(now + 1, TaskNumber(0)));
+        let later = self.pausing.split_off(&(now + Millis(1), TaskNumber(0)));
         std::mem::replace(&mut self.pausing, later).into_iter().map(|(_, number)| number).collect()
     }
 
@@ -249,7 +249,7 @@ impl Plan {
         let node = why.chosen.node.to_string();
         let placed = Placed::new(attempt, &node, request.shape, request.weight);
         self.book.place(task, placed.with_priority(priority).on_promise(promise));
-        self.press(task, None, 0, 0);
+        self.press(task, None, Millis(0), Millis(0));
         Some(Placing { task, node, why })
     }
 

@@ -92,7 +92,7 @@ fn promise(number: u64, asked: PromiseRequest, units: Vec<String>, revision: u64
 fn view<'t>(progress: &'t Progress, nodes: &'t Selector) -> TaskView<'t> {
     TaskView {
         number: TaskNumber(0),
-        submitted_at: 0,
+        submitted_at: Millis(0),
         priority: 0,
         promise: None,
         amounts: Cow::default(),
@@ -153,7 +153,7 @@ fn bytes_of_a_batch(live: u64) -> usize {
     let before = change(before.collect(), 2);
     staged.apply(&before);
     shown.follow(&staged, &before);
-    plan.follow_promises(&shown.promises, NOW * 1_000);
+    plan.follow_promises(&shown.promises, Millis::of_tick(NOW));
 
     let counted = BYTES.with(Cell::get);
     let windows: Vec<(PromiseRequest, Window)> = (0..8)
@@ -170,9 +170,9 @@ fn bytes_of_a_batch(live: u64) -> usize {
     shown.follow(&staged, &made);
     let shown = shown.promises;
     assert!(!shown.is_due(NOW) && shown.due(NOW).is_empty());
-    plan.follow_promises(&shown, NOW * 1_000);
-    assert!(plan.displace().is_empty() && plan.decide(NOW * 1_000, 0, |_| 0).is_empty());
-    assert!(plan.next_promise(&shown, NOW * 1_000).is_some());
+    plan.follow_promises(&shown, Millis::of_tick(NOW));
+    assert!(plan.displace().is_empty() && plan.decide(Millis::of_tick(NOW), 0, |_| 0).is_empty());
+    assert!(plan.next_promise(&shown, Millis::of_tick(NOW)).is_some());
     assert_eq!(plan.book.cluster.outline().nodes().count(), NODES.len());
     BYTES.with(Cell::get) - counted
 }
@@ -255,38 +255,47 @@ fn tasks_leave_inside_the_window_of_their_promise() {
     };
     let left = |promises: &Promises, now: Millis| promises.leaving(now).count();
     promises.apply(&given(NOW + 50, 2));
-    assert_eq!((left(&promises, (NOW + 45) * 1_000 - 1), left(&promises, (NOW + 45) * 1_000)), (0, 1));
-    let end = promises.live().next().unwrap().end_from((NOW + 20) * 1_000).unwrap();
+    assert_eq!(
+        (left(&promises, Millis::of_tick(NOW + 45) - Millis(1)), left(&promises, Millis::of_tick(NOW + 45))),
+        (0, 1)
+    );
+    let end = promises.live().next().unwrap().end_from(Millis::of_tick(NOW + 20)).unwrap();
     assert_eq!((end.until, end.left_ms, end.grace_ms), (NOW + 50, 30_000, 5_000));
     // It was extended, and a longer window has no longer end.
     promises.apply(&given(NOW + 500, 3));
-    assert_eq!((left(&promises, (NOW + 490) * 1_000 - 1), left(&promises, (NOW + 490) * 1_000)), (0, 1));
-    assert_eq!(promises.next_due((NOW + 60) * 1_000, 3), Some((NOW + 490) * 1_000));
+    assert_eq!(
+        (
+            left(&promises, Millis::of_tick(NOW + 490) - Millis(1)),
+            left(&promises, Millis::of_tick(NOW + 490))
+        ),
+        (0, 1)
+    );
+    assert_eq!(promises.next_due(Millis::of_tick(NOW + 60), 3), Some(Millis::of_tick(NOW + 490)));
 }
 
 #[test]
 fn a_ledger_learns_no_resources_from_tasks_and_they_begin_when_a_node_has_them() {
     let mut promises = promises();
     let mut plan = Plan::default();
-    plan.follow_promises(&promises, NOW * 1_000);
+    plan.follow_promises(&promises, Millis::of_tick(NOW));
     let strange = |name: &str| Amounts::from_iter([(Resource::parse(name).unwrap(), 1)]);
     let (progress, nodes) = (Progress::default(), Selector::default());
     for number in 0..100 {
         let amounts = Cow::Owned(strange(&format!("r{number}")));
         let task = TaskView { number: TaskNumber(number), amounts, ..view(&progress, &nodes) };
-        plan.follow(task.number, Some(&task), NOW * 1_000);
+        plan.follow(task.number, Some(&task), Millis::of_tick(NOW));
     }
-    assert!(plan.decide(NOW * 1_000, 0, |_| 0).is_empty());
+    assert!(plan.decide(Millis::of_tick(NOW), 0, |_| 0).is_empty());
     let known = |plan: &Plan, name: &str| plan.book.cluster.ledger.known_shape(&strange(name)).is_some();
     assert_eq!((plan.waiting(), known(&plan, "r7"), known(&plan, CPU)), (100, false, true));
-    plan.follow(TaskNumber(8), None, NOW * 1_000);
+    plan.follow(TaskNumber(8), None, Millis::of_tick(NOW));
 
     let capacity = amounts(1_000).with(Resource::parse("r7").unwrap(), 1);
     let offer = Offer::new("n9", LabelMap::new(), capacity);
     let nodes = Some(Arc::new(vec![offer]));
     promises.apply(&PromiseChange { nodes, revision: 2, ..PromiseChange::default() });
-    plan.follow_promises(&promises, NOW * 1_000);
-    let placed = plan.decide(NOW * 1_000, 0, |_| 0);
+    plan.follow_promises(&promises, Millis::of_tick(NOW));
+    let placed = plan.decide(Millis::of_tick(NOW), 0, |_| 0);
     assert_eq!(placed.iter().map(|one| (one.task.0, &*one.node)).collect::<Vec<_>>(), [(7, "n9")]);
     assert_eq!((plan.waiting(), known(&plan, "r8")), (98, false));
 }
@@ -308,9 +317,9 @@ proptest! {
             if is_skipped {
                 continue;
             }
-            followed.follow_promises(&promises, now * 1_000);
+            followed.follow_promises(&promises, Millis::of_tick(now));
             let mut new = Plan::default();
-            new.follow_promises(&promises, now * 1_000);
+            new.follow_promises(&promises, Millis::of_tick(now));
             let (followed, new) = (&followed.book.cluster.ledger, &new.book.cluster.ledger);
             let window = Window::new(now, now + 100).unwrap();
             for name in NODES {
@@ -324,7 +333,7 @@ proptest! {
             }
             prop_assert_eq!(followed.promises().count(), new.promises().count());
             prop_assert_eq!(promises.is_due(now), !promises.due(now).is_empty());
-            prop_assert_eq!(promises.next_due(now * 1_000, 3), next_due(&promises, now * 1_000, 3));
+            prop_assert_eq!(promises.next_due(Millis::of_tick(now), 3), next_due(&promises, Millis::of_tick(now), 3));
         }
     }
 }
@@ -334,7 +343,7 @@ fn next_due(promises: &Promises, now: Millis, notice: u64) -> Option<Millis> {
     let all = promises.live().flat_map(|promise| {
         let begins = (promise.state == PromiseState::Promised).then_some(promise.from);
         let ticks = [begins.map(|from| from.saturating_sub(notice)), begins, Some(promise.until)];
-        ticks.into_iter().flatten().map(|tick| tick * 1_000).chain([promise.leave_at()])
+        ticks.into_iter().flatten().map(Millis::of_tick).chain([promise.leave_at()])
     });
     all.filter(|at| *at > now).min()
 }

@@ -18,7 +18,7 @@ use super::queue::{Queue, TaskNumber, Waiting};
 use super::request::Request;
 
 /// After so much waiting a node is kept for a task.
-pub const PATIENCE: Millis = 10 * 60_000;
+pub const PATIENCE: Millis = Millis(10 * 60_000);
 
 /// Places what fits, in the order of the queue. What was freed in the ledger is looked at first.
 pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed: u64) -> Vec<Decision> {

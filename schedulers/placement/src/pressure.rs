@@ -98,8 +98,8 @@ fn signed(weight: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn fact(thousandths: u64, measured_at: Millis) -> Pressure {
-        Pressure { thousandths, measured_at, revision: measured_at }
+    fn fact(thousandths: u64, measured_at: u64) -> Pressure {
+        Pressure { thousandths, measured_at: Millis(measured_at), revision: measured_at }
     }
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
         node.learn(Some(fact(2000, 100)));
         node.placed(1000);
         assert_eq!(node.estimate(), Some(3000), "placed, on its way");
-        node.started(110, 1000);
+        node.started(Millis(110), 1000);
         assert_eq!(node.estimate(), Some(3000));
-        node.ended(120, 500);
+        node.ended(Millis(120), 500);
         assert_eq!(node.estimate(), Some(2500));
         // Measured after the start and before the end was: the start is in it.
         node.learn(Some(fact(3000, 115)));
@@ -121,10 +121,10 @@ mod tests {
         node.learn(Some(fact(3000, 115)));
         // Heard of late, though the fact has it.
         node.placed(700);
-        node.started(112, 700);
+        node.started(Millis(112), 700);
         assert_eq!(node.estimate(), Some(2500));
-        node.ended(150, 200);
-        node.ended(130, 300);
+        node.ended(Millis(150), 200);
+        node.ended(Millis(130), 300);
         node.learn(Some(fact(2000, 140)));
         assert_eq!(node.estimate(), Some(1800), "the earlier one is in it, though it was heard of last");
         node.learn(Some(fact(1000, 200)));
@@ -138,7 +138,7 @@ mod tests {
         node.placed(1000);
         node.learn(None);
         assert_eq!((node.fact(), node.estimate()), (None, None));
-        node.started(110, 1000);
+        node.started(Millis(110), 1000);
         node.learn(Some(fact(500, 105)));
         assert_eq!(node.estimate(), Some(1500), "the start is not in it");
     }
@@ -149,14 +149,14 @@ mod tests {
         node.learn(Some(fact(0, 0)));
         for at in 1..5000 {
             node.placed(1000);
-            node.started(at, 1000);
+            node.started(Millis(at), 1000);
         }
         for at in 5000..9000 {
-            node.ended(at, 1000);
+            node.ended(Millis(at), 1000);
         }
         assert_eq!(node.estimate(), Some(999_000));
         assert!(node.changes.len() <= MAX_CHANGES);
-        node.ended(9000, u64::MAX);
+        node.ended(Millis(9000), u64::MAX);
         assert_eq!(node.estimate(), Some(0), "never less than nothing");
     }
 }

@@ -51,7 +51,7 @@ impl Promise {
             |node: &Offer| if has_image { node.runs_containers() } else { !has_user || !node.refuses_users };
         let is_run = |unit: &String| nodes.iter().find(|node| node.name == *unit).is_none_or(runs);
         let fits = !(has_image || has_user) || self.units.iter().any(is_run);
-        Term { window: self.from.saturating_mul(1_000)..self.until.saturating_mul(1_000), fits }
+        Term { window: Millis::of_tick(self.from)..Millis::of_tick(self.until), fits }
     }
 
     /// Between the end of its tasks and that of its window.
@@ -61,7 +61,7 @@ impl Promise {
 
     /// When its tasks are asked to end.
     pub fn leave_at(&self) -> Millis {
-        self.until.saturating_mul(1000).saturating_sub(millis(self.grace()))
+        Millis::of_tick(self.until).saturating_sub(self.grace().into())
     }
 
     /// Its end, as an agent is told it at this moment; none if it ended otherwise.
@@ -70,8 +70,8 @@ impl Promise {
         has_end.then(|| PromiseEnd {
             promise: self.id.clone(),
             until: self.until,
-            left_ms: self.until.saturating_mul(1000).saturating_sub(now),
-            grace_ms: millis(self.grace()),
+            left_ms: Millis::of_tick(self.until).saturating_sub(now).0,
+            grace_ms: Millis::from(self.grace()).0,
         })
     }
 
@@ -101,10 +101,6 @@ impl Promise {
         };
         Some(format!("its promise `{}` {word}: {}", self.id, self.cause))
     }
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 pub fn class(asked: &PromiseRequest) -> &str {

@@ -102,14 +102,14 @@ impl Promises {
 
     /// The next instant after `now` at which one is due, its tasks are asked to end, or its room is to be made.
     pub fn next_due(&self, now: Millis, notice: u64) -> Option<Millis> {
-        let leaves = self.leaves.range((now.saturating_add(1), 0)..).next().map(|(at, _)| *at);
-        let now: Tick = now / 1000;
+        let leaves = self.leaves.range((now + Millis(1), 0)..).next().map(|(at, _)| *at);
+        let now = now.tick();
         let after = |all: &BTreeSet<(Tick, u64)>, at: Tick| {
             all.range((at.saturating_add(1), 0)..).next().map(|(at, _)| *at)
         };
         let room = after(&self.begins, now.saturating_add(notice)).map(|from| from - notice);
         let due = [room, after(&self.begins, now), after(&self.ends, now)].into_iter().flatten().min();
-        due.map(|tick| tick.saturating_mul(1000)).into_iter().chain(leaves).min()
+        due.map(Millis::of_tick).into_iter().chain(leaves).min()
     }
 
     /// Shows what a change makes of it.

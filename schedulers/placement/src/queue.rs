@@ -17,7 +17,7 @@ use super::request::{Request, RequestKey};
 use super::user_places::UserPlaces;
 
 /// A minute of waiting is worth a step of priority.
-pub const AGEING: Millis = 60_000;
+pub const AGEING: Millis = Millis(60_000);
 
 /// The number under which a service knows a task, in the order of submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct TaskNumber(pub u64);
 pub type Rank = (i128, TaskNumber);
 
 pub fn rank(task: TaskNumber, submitted_at: Millis, priority: i32) -> Rank {
-    (i128::from(submitted_at) - i128::from(priority) * i128::from(AGEING), task)
+    (i128::from(submitted_at.0) - i128::from(priority) * i128::from(AGEING.0), task)
 }
 
 #[derive(Debug, Clone)]

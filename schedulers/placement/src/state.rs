@@ -177,7 +177,7 @@ pub enum Refused {
     Unknown { given: u32, current: u32 },
     #[error("it comes after `{0}`, which is not over")]
     Awaits(String),
-    #[error("it is not placed before {not_before}, and it is {at} now")]
+    #[error("it is not placed before {}, and it is {} now", not_before.0, at.0)]
     TooSoon { at: Millis, not_before: Millis },
 }
 
@@ -318,7 +318,7 @@ impl Progress {
         if next.state == State::Queued {
             // One that keeps losing its node does not keep the cluster busy.
             let pauses = if restarts { self.attempt.saturating_sub(1) } else { self.failures };
-            next.not_before = Some(at.saturating_add(rules.retries.pause(pauses)));
+            next.not_before = Some(at + Millis(rules.retries.pause(pauses)));
             next.failures += u32::from(!restarts);
         }
         next
@@ -329,7 +329,7 @@ impl Progress {
             return None;
         }
         if let Some(StopCause::PromiseEnded(_)) = self.stop {
-            return Some(self.ended(rules, 0, &Ending::NodeLost));
+            return Some(self.ended(rules, Millis(0), &Ending::NodeLost));
         }
         let state = match rules.on_loss {
             _ if self.is_stopping() && self.stop.is_none() => State::Cancelled,

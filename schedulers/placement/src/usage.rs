@@ -13,7 +13,7 @@ use super::retries::Ending;
 use super::state::{Event, Progress, State};
 
 /// A task that begins less than a second late misses nothing.
-const TOLERANCE: Millis = 1_000;
+const TOLERANCE: u64 = 1_000;
 
 /// The window of a promise, as a task on it finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Usage {
             // Its node may run it still: that shows when the node is back, or nothing can run there any more.
             (State::Lost, Event::PromiseEnded { .. } | Event::Cancel) => self,
             (State::Lost, Event::LeaseOver { .. } | Event::End { ending: Ending::NodeLost, .. }) => {
-                self.with(&Share::Missed(0), at, term)
+                self.with(&Share::Missed(Millis(0)), at, term)
             }
             (_, Event::End { .. }) if before.missed_its_end() => self,
             // It was to begin to the end, however early it is asked to leave.
@@ -83,7 +83,7 @@ impl Usage {
     #[must_use]
     pub fn so_far(self, progress: &Progress, at: Millis, term: &Term) -> Usage {
         match progress.state {
-            State::Lost => self.with(&Share::Missed(0), at, term),
+            State::Lost => self.with(&Share::Missed(Millis(0)), at, term),
             _ => self.with(&share(progress, term), at, term),
         }
     }
@@ -93,8 +93,8 @@ impl Usage {
         let from = within(self.until);
         let to = within(at);
         match share {
-            Share::Had => self.had += to.saturating_sub(from),
-            Share::Missed(begin) => self.missed += to.saturating_sub(from.max(*begin)),
+            Share::Had => self.had = self.had + to.saturating_sub(from),
+            Share::Missed(begin) => self.missed = self.missed + to.saturating_sub(from.max(*begin)),
             Share::Neither => {}
         }
         self.until = self.until.max(at);
@@ -108,12 +108,12 @@ fn share(progress: &Progress, term: &Term) -> Share {
         State::Preparing | State::Running => Share::Had,
         State::Stopping if progress.begun => Share::Had,
         // The node may say yet that it has begun.
-        State::Stopping => Share::Missed(0),
+        State::Stopping => Share::Missed(Millis(0)),
         State::Queued if !term.fits || !progress.awaits.is_empty() => Share::Neither,
         // Its node was lost, which is no failure of its own.
-        State::Queued if progress.ending == Some(Ending::NodeLost) => Share::Missed(0),
-        State::Queued => Share::Missed(progress.not_before.unwrap_or(0)),
-        State::Placed | State::Accepted => Share::Missed(0),
+        State::Queued if progress.ending == Some(Ending::NodeLost) => Share::Missed(Millis(0)),
+        State::Queued => Share::Missed(progress.not_before.unwrap_or_default()),
+        State::Placed | State::Accepted => Share::Missed(Millis(0)),
         State::Lost | State::Succeeded | State::Failed | State::Cancelled => Share::Neither,
     }
 }
@@ -140,8 +140,8 @@ impl Tally {
 
     /// Counts the usage of a task that is not over.
     pub fn count(&mut self, usage: &Usage) {
-        self.had = self.had.saturating_add(usage.had);
-        self.missed = self.missed.saturating_add(usage.missed - usage.missed % TOLERANCE);
+        self.had = self.had + usage.had;
+        self.missed = self.missed + Millis(usage.missed.0 - usage.missed.0 % TOLERANCE);
     }
 }
 
@@ -152,10 +152,11 @@ mod tests {
     use super::*;
 
     /// A task through events, each told at an instant.
-    fn through(events: Vec<(Millis, Event)>) -> Progress {
-        let term = Term { window: 0..100_000, fits: true };
+    fn through(events: Vec<(u64, Event)>) -> Progress {
+        let term = Term { window: Millis(0)..Millis(100_000), fits: true };
         let mut progress = Progress::default();
         for (at, event) in events {
+            let at = Millis(at);
             let before = progress.clone();
             progress.apply(&Rules::default(), at, event.clone(), Actor::Scheduler).unwrap().unwrap();
             progress.usage = before.usage.after(&before, &event, at, &term);
@@ -163,7 +164,7 @@ mod tests {
         progress
     }
 
-    fn cut_off(from: Millis, to: Millis) -> [(Millis, Event); 2] {
+    fn cut_off(from: u64, to: u64) -> [(u64, Event); 2] {
         [(from, Event::NodeLost { attempt: 1 }), (to, Event::NodeBack { attempt: 1 })]
     }
 
@@ -171,33 +172,33 @@ mod tests {
     fn what_is_told_after_a_cut_counts_from_when_it_was() {
         let mut events = vec![(1_000, Event::Place { attempt: 1, node: "n".to_owned() })];
         events.extend(cut_off(5_000, 20_000));
-        assert_eq!(through(events.clone()).since, 1_000, "nothing was heard of it since");
+        assert_eq!(through(events.clone()).since.0, 1_000, "nothing was heard of it since");
         events.push((2_000, Event::Start { attempt: 1 }));
         let begun = through(events.clone());
-        assert_eq!((begun.usage.had, begun.usage.missed, begun.since), (0, 2_000, 2_000));
+        assert_eq!((begun.usage.had.0, begun.usage.missed.0, begun.since.0), (0, 2_000, 2_000));
         events.extend(cut_off(30_000, 50_000));
-        assert_eq!(through(events.clone()).usage.had, 48_000, "as long as nothing else is known");
+        assert_eq!(through(events.clone()).usage.had.0, 48_000, "as long as nothing else is known");
         events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }));
         let over = through(events);
-        assert_eq!((over.usage.had, over.usage.missed), (33_000, 2_000));
+        assert_eq!((over.usage.had.0, over.usage.missed.0), (33_000, 2_000));
     }
 
     #[test]
     fn what_had_not_begun_at_its_end_missed_all_of_its_time_unless_it_is_told_that_it_had() {
         let leaves = Event::PromiseEnded { reason: PromiseEnd::reason("p") };
         let queued = through(vec![(90_000, leaves.clone())]);
-        assert_eq!((queued.state, queued.usage.missed), (State::Cancelled, 100_000));
+        assert_eq!((queued.state, queued.usage.missed.0), (State::Cancelled, 100_000));
         let placed = (20_000, Event::Place { attempt: 1, node: "n".to_owned() });
         let mut events = vec![placed, (90_000, leaves)];
-        assert_eq!(through(events.clone()).usage.missed, 100_000);
+        assert_eq!(through(events.clone()).usage.missed.0, 100_000);
         let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0), used: None });
         let unbegun = through([events.clone(), vec![end(91_000)]].concat());
-        assert_eq!((unbegun.usage.had, unbegun.usage.missed), (0, 100_000));
+        assert_eq!((unbegun.usage.had.0, unbegun.usage.missed.0), (0, 100_000));
         events.extend([(30_000, Event::Start { attempt: 1 }), end(91_000)]);
         let over = through(events);
-        assert_eq!((over.usage.had, over.usage.missed), (61_000, 30_000));
+        assert_eq!((over.usage.had.0, over.usage.missed.0), (61_000, 30_000));
         let given_back = Event::PromiseEnded { reason: "its promise `p` was released".to_owned() };
-        assert_eq!(through(vec![(90_000, given_back)]).usage.missed, 90_000);
+        assert_eq!(through(vec![(90_000, given_back)]).usage.missed.0, 90_000);
     }
 
     #[test]
@@ -208,6 +209,6 @@ mod tests {
             (9_000, Event::NodeLost { attempt: 1 }),
             (4_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }),
         ]);
-        assert_eq!((over.usage.had, over.usage.missed), (3_000, 1_000));
+        assert_eq!((over.usage.had.0, over.usage.missed.0), (3_000, 1_000));
     }
 }

@@ -59,7 +59,7 @@ impl Task {
     fn view(&self) -> TaskView<'_> {
         TaskView {
             number: self.number,
-            submitted_at: BEGIN * 1_000,
+            submitted_at: Millis::of_tick(BEGIN),
             // Each its own, so that it is certain who makes room.
             priority: i32::try_from(self.number.0).unwrap(),
             promise: self.promise.as_deref(),
@@ -316,7 +316,7 @@ impl World {
             shown: Kept::default(),
             plan: Plan::default(),
             changed: BTreeSet::new(),
-            now: BEGIN * 1_000,
+            now: Millis::of_tick(BEGIN),
             fails: false,
         };
         world.set_nodes(NODES.iter().map(|name| offer(name, 8, "a")).collect());
@@ -324,7 +324,7 @@ impl World {
     }
 
     fn tick(&self) -> Tick {
-        self.now / 1_000
+        self.now.tick()
     }
 
     fn commit(&mut self, change: &Change) -> bool {
@@ -470,7 +470,7 @@ impl World {
         if let Some(step) = meanwhile {
             self.step(step)?;
         }
-        let mut room = BookRoom::new(&self.staged.book, self.now / 1_000);
+        let mut room = BookRoom::new(&self.staged.book, self.now.tick());
         let mut placed = Vec::new();
         for placing in placings {
             let task = &self.staged.tasks[&placing.task];
@@ -563,7 +563,7 @@ impl World {
                 self.commit(&Change { tasks: BTreeMap::new(), promises });
             }
             Step::Node { which, change } => self.change_node(which, change),
-            Step::Pass(ticks) => self.now += ticks * 1_000,
+            Step::Pass(ticks) => self.now = self.now + Millis::of_tick(ticks),
             Step::Round(ref meanwhile) => self.round(meanwhile.as_deref())?,
             Step::Fail => self.fails = true,
             Step::Restart => {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use estimand_api::task_usage::TaskUsage;
+use estimand_placement::Millis;
 use estimand_placement::dependency::{Awaited, On};
 use estimand_placement::queue::TaskNumber;
 use estimand_placement::retries::{Ending, OnLoss, Retries};
@@ -25,7 +26,7 @@ fn end(attempt: u32, ending: Ending) -> Event {
 fn after(rules: Rules, events: &[Event]) -> Progress {
     let mut progress = Progress::default();
     for (at, event) in events.iter().enumerate() {
-        progress.apply(&rules, at as u64 * 60_000, event.clone(), Actor::Scheduler).unwrap();
+        progress.apply(&rules, Millis(at as u64 * 60_000), event.clone(), Actor::Scheduler).unwrap();
     }
     progress
 }
@@ -59,9 +60,9 @@ fn endings_are_told_apart() {
 fn a_failure_is_tried_again_after_a_pause_and_not_for_ever() {
     let rules = rules(2, OnLoss::Restart);
     let mut progress = after(rules, &[place(1), end(1, Ending::Exit(1))]);
-    assert_eq!((progress.state, progress.not_before), (State::Queued, Some(61_000)));
-    let refused = progress.apply(&rules, 60_500, place(2), Actor::Scheduler).unwrap_err();
-    assert_eq!(refused, Refused::TooSoon { at: 60_500, not_before: 61_000 });
+    assert_eq!((progress.state, progress.not_before), (State::Queued, Some(Millis(61_000))));
+    let refused = progress.apply(&rules, Millis(60_500), place(2), Actor::Scheduler).unwrap_err();
+    assert_eq!(refused, Refused::TooSoon { at: Millis(60_500), not_before: Millis(61_000) });
     let failing = |attempt| [place(attempt), end(attempt, Ending::Signal(6))];
     let events: Vec<Event> = (1..=3).flat_map(failing).collect();
     check(rules, &events, State::Failed, Some(Ending::Signal(6)));
@@ -159,7 +160,7 @@ fn a_cancelled_task_stops_wherever_it_is() {
 fn a_lost_node_s_task_goes_on_there_or_elsewhere_and_never_both() {
     let lost = [place(1), Event::Start { attempt: 1 }, Event::NodeLost { attempt: 1 }];
     let mut progress = after(rules(0, OnLoss::Restart), &lost);
-    let early = progress.apply(&rules(0, OnLoss::Restart), 0, place(2), Actor::Scheduler);
+    let early = progress.apply(&rules(0, OnLoss::Restart), Millis(0), place(2), Actor::Scheduler);
     assert_eq!(early, Err(Refused::NotQueued { given: 2, current: 1, state: State::Lost }));
     let with = |last: Event| [lost.to_vec(), vec![last]].concat();
     let over = || with(Event::LeaseOver { attempt: 1 });
@@ -176,10 +177,17 @@ fn a_lost_node_s_task_goes_on_there_or_elsewhere_and_never_both() {
 fn a_loss_that_the_node_reports_is_one_like_any_other() {
     let lost = [place(1), Event::Start { attempt: 1 }, end(1, Ending::NodeLost)];
     let progress = after(rules(0, OnLoss::Restart), &lost);
-    assert_eq!((progress.state, progress.failures, progress.not_before), (State::Queued, 0, Some(121_000)));
+    assert_eq!(
+        (progress.state, progress.failures, progress.not_before),
+        (State::Queued, 0, Some(Millis(121_000)))
+    );
     let again = [&lost[..], &[place(2), end(2, Ending::NodeLost)]].concat();
     let progress = after(rules(0, OnLoss::Restart), &again);
-    assert_eq!((progress.failures, progress.not_before), (0, Some(242_000)), "the pauses become longer");
+    assert_eq!(
+        (progress.failures, progress.not_before),
+        (0, Some(Millis(242_000))),
+        "the pauses become longer"
+    );
     check(rules(9, OnLoss::Fail), &lost, State::Failed, Some(Ending::NodeLost));
     // Its node is there, and what ran is not.
     check(rules(0, OnLoss::Wait), &lost, State::Failed, Some(Ending::NodeLost));
@@ -202,10 +210,15 @@ fn what_comes_late_of_an_earlier_attempt_changes_nothing() {
     ];
     for event in late {
         let mut progress = expected.clone();
-        assert_eq!(progress.apply(&rules, 500_000, event.clone(), Actor::Scheduler), Ok(None), "{event:?}");
+        assert_eq!(
+            progress.apply(&rules, Millis(500_000), event.clone(), Actor::Scheduler),
+            Ok(None),
+            "{event:?}"
+        );
         assert_eq!(progress, expected);
     }
-    let unknown = expected.clone().apply(&rules, 500_000, Event::Start { attempt: 3 }, Actor::Scheduler);
+    let unknown =
+        expected.clone().apply(&rules, Millis(500_000), Event::Start { attempt: 3 }, Actor::Scheduler);
     assert_eq!(unknown, Err(Refused::Unknown { given: 3, current: 2 }));
 }
 
@@ -218,15 +231,15 @@ fn a_task_waits_for_others_and_ends_when_it_can_never_run() {
     let heard = |progress: &Progress, number: u64, succeeded: bool, over: bool| {
         let (mut next, task) = (progress.clone(), format!("t{number}"));
         let event = Event::Dependency { number: TaskNumber(number), task, succeeded, over };
-        let transition = next.apply(&rules, 5, event.clone(), Actor::Scheduler).unwrap();
+        let transition = next.apply(&rules, Millis(5), event.clone(), Actor::Scheduler).unwrap();
         assert_eq!(
-            next.apply(&rules, 6, event, Actor::Scheduler),
+            next.apply(&rules, Millis(6), event, Actor::Scheduler),
             Ok(None),
             "what is said twice is the same"
         );
         (next, transition.is_some())
     };
-    let refused = waiting.clone().apply(&rules, 5, place(1), Actor::Scheduler).unwrap_err();
+    let refused = waiting.clone().apply(&rules, Millis(5), place(1), Actor::Scheduler).unwrap_err();
     assert_eq!(refused, Refused::Awaits("t1".to_owned()));
     // A part of an array has ended, which is neither good nor bad yet.
     assert_eq!(heard(&waiting, 1, true, false), (waiting.clone(), false));
@@ -236,11 +249,11 @@ fn a_task_waits_for_others_and_ends_when_it_can_never_run() {
     assert_eq!((one.state, one.awaits.len()), (State::Queued, 1));
     let (ready, _) = heard(&one, 1, true, true);
     assert_eq!((ready.state, ready.awaits.len()), (State::Queued, 0));
-    ready.clone().apply(&rules, 5, place(1), Actor::Scheduler).unwrap().unwrap();
+    ready.clone().apply(&rules, Millis(5), place(1), Actor::Scheduler).unwrap().unwrap();
     let (never, _) = heard(&one, 1, false, false);
     assert_eq!((never.state, never.ending), (State::Cancelled, Some(Ending::Dependency("t1".to_owned()))));
     let mut cancelled = waiting;
-    cancelled.apply(&rules, 5, Event::Cancel, Actor::Scheduler).unwrap().unwrap();
+    cancelled.apply(&rules, Millis(5), Event::Cancel, Actor::Scheduler).unwrap().unwrap();
     assert_eq!((cancelled.state, cancelled.awaits.len()), (State::Cancelled, 0));
 }
 
@@ -287,7 +300,7 @@ proptest! {
         let (mut placed, mut restarted, mut displaced) = (0, 0, 0);
         for (at, event) in events.iter().enumerate() {
             let (before, at) = (progress.clone(), at as u64 * 1_000_000);
-            let transition = progress.apply(&rules, at, event.clone(), Actor::Scheduler).unwrap_or(None);
+            let transition = progress.apply(&rules, Millis(at), event.clone(), Actor::Scheduler).unwrap_or(None);
             prop_assert_eq!(transition.is_none(), progress == before);
             prop_assert!(!before.state.is_final() || progress == before, "an end is final");
             if progress.attempt > before.attempt {
@@ -300,7 +313,7 @@ proptest! {
             displaced += u32::from(made_room);
             restarted += u32::from(is_lost && queued_again && !made_room && progress.failures == before.failures);
             let again = progress.clone();
-            let _ = progress.apply(&rules, at, event.clone(), Actor::Scheduler);
+            let _ = progress.apply(&rules, Millis(at), event.clone(), Actor::Scheduler);
             prop_assert_eq!(&progress, &again, "what is said twice is the same");
         }
         prop_assert!(placed <= 1 + retries + restarted + displaced);

@@ -32,7 +32,7 @@ use crate::node::SimulatedNode;
 use crate::trace::{Trace, TraceTask};
 
 /// How long a lost node's tasks may still run there.
-const LEASE: Millis = 10_000;
+const LEASE: Millis = Millis(10_000);
 /// The signals by which a task makes room, and by which it ends with its promise.
 const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
@@ -122,7 +122,7 @@ pub fn simulate(
     trace: &Trace,
     log: &mut dyn FnMut(&Entry),
 ) -> Result<Outcome, SimulationError> {
-    if setup.facts_every == 0 {
+    if setup.facts_every == Millis(0) {
         return Err(SimulationError::NoFacts);
     }
     let mut simulation = Simulation {
@@ -132,7 +132,7 @@ pub fn simulate(
         promises: Promises::default(),
         nodes: Vec::new(),
         changed: Vec::new(),
-        measured_at: 0,
+        measured_at: Millis(0),
         misfits: BTreeMap::new(),
         happenings: BinaryHeap::new(),
         runs: BTreeMap::new(),
@@ -157,13 +157,13 @@ impl Simulation<'_> {
             Offer::new(name, LabelMap::new(), capacity)
         };
         self.outcome.states = vec![Progress::default(); self.trace.tasks.len()];
-        self.set_nodes(0, self.setup.nodes.iter().map(offer).collect())?;
-        self.plan.follow_promises(&self.promises, 0);
+        self.set_nodes(Millis(0), self.setup.nodes.iter().map(offer).collect())?;
+        self.plan.follow_promises(&self.promises, Millis(0));
         for (name, _) in &self.setup.nodes {
             let Some(node) = self.plan.book.cluster.ledger.node(name) else { continue };
             let cpu = self.plan.book.cluster.node(node).map_or(0, |node| node.cpu);
             self.nodes.push(SimulatedNode::new(cpu));
-            self.learn(node, 0);
+            self.learn(node, Millis(0));
         }
         for loss in &self.trace.losses {
             let unknown = || SimulationError::UnknownNode(loss.node.clone());
@@ -181,7 +181,7 @@ impl Simulation<'_> {
 
     fn go_on(&mut self) -> Result<(), SimulationError> {
         let mut next_task = 0;
-        let mut now = 0;
+        let mut now = Millis(0);
         loop {
             let submission = self.trace.tasks.get(next_task).map(|task| task.at);
             let happening = self.happenings.peek().map(|Reverse((at, _))| *at);
@@ -206,7 +206,8 @@ impl Simulation<'_> {
 
     /// The last measurement before `now`, if it is to come: it has all that happened until its own moment.
     fn measure_before(&mut self, now: Millis) {
-        let at = now.saturating_sub(1) / self.setup.facts_every * self.setup.facts_every;
+        let every = self.setup.facts_every.0;
+        let at = Millis(now.0.saturating_sub(1) / every * every);
         if at > self.measured_at {
             self.measured_at = at;
             for node in std::mem::take(&mut self.changed) {
@@ -364,7 +365,7 @@ impl Simulation<'_> {
         let cpu: u64 = self.plan.book.cluster.nodes().map(|node| node.cpu).sum();
         let busy: f64 = self.nodes.iter().map(|node| node.busy).sum();
         self.outcome.waiting = self.plan.waiting();
-        self.outcome.utilization = busy / (cpu as f64 * self.outcome.end as f64).max(1.0);
+        self.outcome.utilization = busy / (cpu as f64 * self.outcome.end.0 as f64).max(1.0);
         debug_assert!(self.outcome.states.iter().all(|progress| progress.state != State::Running));
         self.outcome
     }

@@ -36,7 +36,7 @@ impl SimulatedNode {
     }
 
     fn advance(&mut self, now: Millis) {
-        let passed = (now - self.since) as f64;
+        let passed = (now - self.since).0 as f64;
         self.done += passed * self.rate();
         self.busy += passed * self.demand.min(self.cpu) as f64;
         self.since = now;
@@ -52,14 +52,14 @@ impl SimulatedNode {
         self.advance(now);
         self.demand += demand;
         self.running.insert(task, demand);
-        self.ends.push(Reverse(((self.done + work as f64).to_bits(), task)));
+        self.ends.push(Reverse(((self.done + work.0 as f64).to_bits(), task)));
     }
 
     /// When the next task ends if nothing else happens.
     pub fn next_end(&self) -> Option<Millis> {
         let Reverse((end, _)) = self.ends.peek()?;
         let left = (f64::from_bits(*end) - self.done).max(0.0) / self.rate();
-        Some(self.since + left.ceil() as Millis)
+        Some(self.since + Millis(left.ceil() as u64))
     }
 
     /// Takes out a task that is done now.

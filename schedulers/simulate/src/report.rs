@@ -55,7 +55,7 @@ pub fn summary(policy: &'static str, load: Option<f64>, outcomes: &[Outcome]) ->
 }
 
 fn mean(times: &[Millis]) -> f64 {
-    times.iter().map(|millis| *millis as f64).sum::<f64>() / 1000.0 / times.len().max(1) as f64
+    times.iter().map(|millis| millis.0 as f64).sum::<f64>() / 1000.0 / times.len().max(1) as f64
 }
 
 /// The time that this part of all is not above.
@@ -63,7 +63,7 @@ fn quantile(times: &[Millis], part: f64) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     let place = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).map_or(0.0, |millis| *millis as f64 / 1000.0)
+    sorted.get(place.saturating_sub(1)).map_or(0.0, |millis| millis.0 as f64 / 1000.0)
 }
 
 /// A line a summary, and below it what is to be said of tasks that never ran.

@@ -53,15 +53,15 @@ impl Load {
             0 => 1.0,
             count => self.asks.iter().map(|ask| *ask as f64 / 1000.0).sum::<f64>() / count as f64,
         };
-        let between = self.mean_service as f64 * taken / (self.part * self.processors as f64);
+        let between = self.mean_service.0 as f64 * taken / (self.part * self.processors as f64);
         let mut at = 0.0;
         let tasks = (0..self.tasks).map(|_| {
             at += chance.exponential(between);
-            let service = chance.exponential(self.mean_service as f64).ceil() as Millis;
+            let service = chance.exponential(self.mean_service.0 as f64).ceil() as u64;
             let cpu = chance.one_of(&self.asks);
             let cpu = cpu.and_then(|amount| Some((Resource::parse("cpu").ok()?, amount)));
             let resources = cpu.into_iter().collect();
-            TraceTask { at: at as Millis, service, resources, ..TraceTask::default() }
+            TraceTask { at: Millis(at as u64), service: Millis(service), resources, ..TraceTask::default() }
         });
         Trace { tasks: tasks.collect(), ..Trace::default() }
     }

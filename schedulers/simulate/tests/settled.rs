@@ -9,17 +9,17 @@ use estimand_placement::usage::{Tally, Term, Usage};
 use estimand_reservations::{Delivery, EarlyEnd, Money, Settlement, fee};
 use proptest::prelude::*;
 
-const FROM: Millis = 1_000_000;
+const FROM: u64 = 1_000_000;
 /// A retry comes after such a pause.
-const PAUSE: Millis = 1_000;
+const PAUSE: u64 = 1_000;
 const RETRIES: u32 = 3;
 
 /// An attempt: how long nobody places it, how long its node does not begin it, and how it goes on from there.
 #[derive(Debug, Clone)]
 struct Attempt {
-    unplaced: Millis,
-    unbegun: Millis,
-    runs: Millis,
+    unplaced: u64,
+    unbegun: u64,
+    runs: u64,
     then: Then,
 }
 
@@ -29,11 +29,11 @@ enum Then {
     Succeeds,
     Fails,
     /// Its node is not heard of for so long, and it goes on there for a while.
-    Silent(Millis, Millis),
+    Silent(u64, u64),
     /// Its node is not heard of for so long, and then nothing can run there any more.
-    Lost(Millis),
+    Lost(u64),
     /// It runs until it is ended, and takes so long for that.
-    Overruns(Millis),
+    Overruns(u64),
 }
 
 fn attempt() -> impl Strategy<Value = Attempt> {
@@ -56,29 +56,29 @@ fn attempt() -> impl Strategy<Value = Attempt> {
 /// The task while its story is told.
 struct StoryTask {
     progress: Progress,
-    now: Millis,
+    now: u64,
     term: Term,
     /// The truth, in milliseconds of the window.
-    had: Millis,
-    missed: Millis,
-    ended: Option<Millis>,
+    had: u64,
+    missed: u64,
+    ended: Option<u64>,
 }
 
 impl StoryTask {
-    fn new(until: Millis, fits: bool) -> StoryTask {
-        let term = Term { window: FROM..until, fits };
+    fn new(until: u64, fits: bool) -> StoryTask {
+        let term = Term { window: Millis(FROM)..Millis(until), fits };
         StoryTask { progress: Progress::default(), now: FROM, term, had: 0, missed: 0, ended: None }
     }
 
-    fn end(&self) -> Millis {
-        self.term.window.end
+    fn end(&self) -> u64 {
+        self.term.window.end.0
     }
 
     fn tell(&mut self, cause: Event) {
         let before = self.progress.clone();
         let retries = Retries { count: RETRIES, back_off: PAUSE, max_back_off: PAUSE };
         let rules = Rules { retries, on_loss: OnLoss::Restart };
-        let transition = self.progress.apply(&rules, self.now, cause, Actor::Scheduler);
+        let transition = self.progress.apply(&rules, Millis(self.now), cause, Actor::Scheduler);
         if let Some(transition) = transition.unwrap() {
             self.progress.usage = before.usage.after(&before, &transition.cause, transition.at, &self.term);
         }
@@ -88,7 +88,7 @@ impl StoryTask {
     }
 
     /// Time passes; at the end of the window the task is told to end. Returns how much of it was in the window.
-    fn pass(&mut self, time: Millis) -> Millis {
+    fn pass(&mut self, time: u64) -> u64 {
         let before = self.now;
         let after = self.now + time;
         if before < self.end() && self.end() <= after && self.ended.is_none() {
@@ -100,19 +100,19 @@ impl StoryTask {
     }
 
     /// Time passes in which the task could run and does not. True if it is over then.
-    fn wait(&mut self, time: Millis) -> bool {
+    fn wait(&mut self, time: u64) -> bool {
         self.missed += self.pass(time);
         self.ended.is_some()
     }
 
     /// It waits for a node; where none can run it, that is nobody's fault but its own.
-    fn queue(&mut self, time: Millis) -> bool {
+    fn queue(&mut self, time: u64) -> bool {
         let passed = self.pass(time);
         self.missed += if self.term.fits { passed } else { 0 };
         self.ended.is_some()
     }
 
-    fn run(&mut self, time: Millis) {
+    fn run(&mut self, time: u64) {
         self.had += self.pass(time);
     }
 
@@ -180,14 +180,14 @@ proptest! {
         }
         let ended = told.ended.expect("it ends with its window");
         let usage: Usage = told.progress.usage;
-        prop_assert_eq!((usage.had, usage.missed), (told.had, told.missed), "{:?}", told.progress);
-        prop_assert!(usage.had + usage.missed <= seconds * 1_000);
+        prop_assert_eq!((usage.had.0, usage.missed.0), (told.had, told.missed), "{:?}", told.progress);
+        prop_assert!((usage.had + usage.missed).0 <= seconds * 1_000);
 
         let mut tally = Tally::default();
-        tally.add(&usage, ended);
-        let missed = tally.missed / 1_000;
+        tally.add(&usage, Millis(ended));
+        let missed = tally.missed.tick();
         prop_assert_eq!(missed, told.missed / 1_000);
-        let given_back = (until / 1_000).saturating_sub(tally.ended.div_ceil(1_000));
+        let given_back = (until / 1_000).saturating_sub(tally.ended.next_tick());
         let price = Money::microcredits(seconds * price_of_a_second);
         for early_end in [EarlyEnd::Refund, EarlyEnd::Keep] {
             let delivery = Delivery { promised: seconds, missed, given_back };

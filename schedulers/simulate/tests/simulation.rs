@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use estimand_capacity::{Amounts, Resource};
+use estimand_placement::Millis;
 use estimand_placement::policy::Policy;
 use estimand_placement::queue::TaskNumber;
 use estimand_placement::state::{Event, Rules, State};
@@ -10,7 +11,7 @@ use estimand_simulate::trace::{Loss, Trace, TraceTask};
 use estimand_simulate::{Entry, Load, Outcome, Setup, Study, Summary, nodes_of, replay, simulate};
 
 fn setup(nodes: usize, processors: u64, policy: Policy) -> Setup {
-    Setup { nodes: nodes_of(nodes, processors, None), policy, facts_every: 5_000, seed: 3 }
+    Setup { nodes: nodes_of(nodes, processors, None), policy, facts_every: Millis(5_000), seed: 3 }
 }
 
 fn cpu(thousandths: u64) -> Amounts {
@@ -18,7 +19,12 @@ fn cpu(thousandths: u64) -> Amounts {
 }
 
 fn task(at: u64, service: u64, thousandths: u64) -> TraceTask {
-    TraceTask { at, service, resources: cpu(thousandths), ..TraceTask::default() }
+    TraceTask {
+        at: Millis(at),
+        service: Millis(service),
+        resources: cpu(thousandths),
+        ..TraceTask::default()
+    }
 }
 
 fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
@@ -32,18 +38,18 @@ fn run(setup: &Setup, trace: &Trace) -> (Outcome, String) {
 
 /// The set-up that the figures are compared in: Poisson arrivals, exponential service of 4 s, facts every 5 s.
 fn mean_response(policy: Policy, load: f64) -> f64 {
-    summary(policy, (8, 1), 10, &Load::new(2_000, 8, load, 4_000)).mean_response
+    summary(policy, (8, 1), 10, &Load::new(2_000, 8, load, Millis(4_000))).mean_response
 }
 
 /// The wait of tasks of a minute that ask for 1, 2 or 4 processors.
 fn mean_wait(policy: Policy, nodes: usize, processors: u64) -> f64 {
-    let load = Load::new(20_000, nodes as u64 * processors, 0.8, 60_000);
+    let load = Load::new(20_000, nodes as u64 * processors, 0.8, Millis(60_000));
     summary(policy, (nodes, processors), 1, &Load { asks: vec![1_000, 2_000, 4_000], ..load }).mean_wait
 }
 
 fn summary(policy: Policy, (nodes, processors): (usize, u64), seeds: u64, load: &Load) -> Summary {
     let nodes = nodes_of(nodes, processors, None);
-    let study = Study { policies: vec![policy], nodes, facts_every: 5_000, seeds };
+    let study = Study { policies: vec![policy], nodes, facts_every: Millis(5_000), seeds };
     study.of(Some(load.part), &|seed| load.trace(seed), &mut |_| {}).unwrap().remove(0)
 }
 
@@ -97,18 +103,21 @@ fn one_node_shares_its_processor() {
     // Two at once take twice as long; the second has half of its work left when the first is done.
     let trace = Trace { tasks: vec![task(0, 1_000, 0), task(0, 2_000, 0)], ..Trace::default() };
     let (outcome, _) = run(&setup(1, 1, Policy::Random), &trace);
-    assert_eq!(outcome.responses, [2_000, 3_000]);
+    assert_eq!(outcome.responses, [Millis(2_000), Millis(3_000)]);
     assert!((outcome.utilization - 1.0).abs() < 1e-9);
     // A task that asks for processors gets them, and waits until they are free.
     let trace = Trace { tasks: vec![task(0, 1_000, 1_000), task(0, 2_000, 1_000)], ..Trace::default() };
     let (outcome, _) = run(&setup(1, 1, Policy::Queue), &trace);
-    assert_eq!((outcome.responses, outcome.waits), (vec![1_000, 3_000], vec![0, 1_000]));
+    assert_eq!(
+        (outcome.responses, outcome.waits),
+        (vec![Millis(1_000), Millis(3_000)], vec![Millis(0), Millis(1_000)])
+    );
 }
 
 #[test]
 fn the_same_input_is_the_same_log_and_the_log_replays_to_the_same_states() {
-    let mut trace = Load::new(500, 4, 0.9, 4_000).trace(1);
-    trace.losses.push(Loss { node: "n2".to_owned(), lost_at: 60_000, back_at: Some(90_000) });
+    let mut trace = Load::new(500, 4, 0.9, Millis(4_000)).trace(1);
+    trace.losses.push(Loss { node: "n2".to_owned(), lost_at: Millis(60_000), back_at: Some(Millis(90_000)) });
     let setup = setup(4, 1, Policy::Estimated);
     let (outcome, log) = run(&setup, &trace);
     assert_eq!((&outcome, &log), (&run(&setup, &trace).0, &run(&setup, &trace).1));
@@ -124,7 +133,7 @@ fn the_same_input_is_the_same_log_and_the_log_replays_to_the_same_states() {
 
 #[test]
 fn each_placement_says_why() {
-    let trace = Load::new(50, 3, 0.8, 4_000).trace(1);
+    let trace = Load::new(50, 3, 0.8, Millis(4_000)).trace(1);
     let (_, log) = run(&setup(3, 1, Policy::Estimated), &trace);
     let mut placements = 0;
     for line in log.lines() {
@@ -141,13 +150,13 @@ fn each_placement_says_why() {
 
 #[test]
 fn nothing_runs_on_a_node_that_is_lost_for_good() {
-    let losses = vec![Loss { node: "n1".to_owned(), lost_at: 500, back_at: None }];
+    let losses = vec![Loss { node: "n1".to_owned(), lost_at: Millis(500), back_at: None }];
     let trace =
         Trace { tasks: vec![task(0, 1_000, 1_000), task(600, 1_000, 1_000)], losses, ..Trace::default() };
     let (outcome, log) = run(&setup(1, 1, Policy::Queue), &trace);
     assert_eq!((outcome.waiting, outcome.responses.len()), (2, 0));
     assert_eq!(replay(&log, &Rules::default()).unwrap()[&TaskNumber(0)].state, State::Queued);
-    let unknown = vec![Loss { node: "n9".to_owned(), lost_at: 0, back_at: None }];
+    let unknown = vec![Loss { node: "n9".to_owned(), lost_at: Millis(0), back_at: None }];
     let trace = Trace { losses: unknown, ..Trace::default() };
     assert!(simulate(&setup(1, 1, Policy::Queue), &trace, &mut |_| {}).is_err());
 }
@@ -165,8 +174,8 @@ fn a_promise_has_room_made_for_it_thirty_seconds_before_it_begins() {
     let made_room = log.lines().find(|line| line.contains("makeRoom")).unwrap();
     assert!(made_room.contains("\"at\":30000,"), "{made_room}");
     // One on the promise ends in time, one is ended with it, and the one that made room begins anew when it is over.
-    assert_eq!(outcome.responses, [90_000, 220_000]);
-    assert_eq!(outcome.waits, [60_000, 120_000]);
+    assert_eq!(outcome.responses, [Millis(90_000), Millis(220_000)]);
+    assert_eq!(outcome.waits, [Millis(60_000), Millis(120_000)]);
     assert_eq!(outcome.states[2].state, State::Failed);
     assert!(log.contains("needs the promise `other`"));
     let states = replay(&log, &Rules::default()).unwrap();
@@ -183,10 +192,10 @@ fn a_job_of_the_standard_workload_format_is_a_task() {
     let memory = Resource::parse("memory").unwrap();
     assert_eq!(trace.tasks.len(), 2, "the second never ran");
     assert_eq!(trace.tasks[0], task(0, 10_000, 2_000));
-    assert_eq!((trace.tasks[1].at, trace.tasks[1].service), (7_000, 1_500));
+    assert_eq!((trace.tasks[1].at.0, trace.tasks[1].service.0), (7_000, 1_500));
     assert_eq!(trace.tasks[1].resources.get(&memory), 3 * 128 * 1024);
     let (outcome, _) = run(&setup(2, 2, Policy::Pack), &trace);
-    assert_eq!(outcome.responses, [10_000]);
+    assert_eq!(outcome.responses, [Millis(10_000)]);
     let reason = "needs cpu:3; the most any node has is 2";
     assert_eq!(outcome.misfits.into_iter().collect::<Vec<_>>(), [(reason.to_owned(), 1)]);
     let wrong = |text: &str| Trace::parse(text).unwrap_err().to_string();
@@ -199,7 +208,7 @@ fn our_own_lines_are_read_and_unknown_words_refused() {
     let text = "{\"at\":5,\"service\":10,\"resources\":{\"cpu\":500},\"priority\":2}\n\
         {\"node\":\"n1\",\"lostAt\":7,\"backAt\":9}\n{\"at\":1,\"service\":3}\n";
     let trace = Trace::parse(text).unwrap();
-    assert_eq!((trace.tasks[0].at, trace.tasks[1].priority, trace.losses.len()), (1, 2, 1));
+    assert_eq!((trace.tasks[0].at.0, trace.tasks[1].priority, trace.losses.len()), (1, 2, 1));
     let wrong = |text: &str| Trace::parse(text).unwrap_err().to_string();
     assert!(wrong("{\"at\":5,\"service\":1,\"cpus\":1}").contains("unknown field `cpus`"));
     assert!(wrong("{\"node\":\"n1\",\"lostAt\":7,\"backAt\":7}").contains("not after"));

@@ -97,7 +97,7 @@ impl Work for PlannerLoop {
         let shared = Arc::clone(&self.shared);
         let attempt_of =
             |number| shared.table.look(|table| table.get(number).map_or(0, |task| task.progress.attempt));
-        let placings = self.plan.decide(now, now, attempt_of);
+        let placings = self.plan.decide(now, now.0, attempt_of);
         self.shared.plan.store(Some(Arc::new(self.plan.outline(&placings))));
         self.shared.plan_ready.ready();
         if !displaced.is_empty() {
@@ -115,7 +115,7 @@ impl Work for PlannerLoop {
         }
         let promised = self.shared.table.look(|table| self.plan.next_promise(&table.promises, now));
         let next = self.plan.next_rested().into_iter().chain(promised).min();
-        let pause = next.map(|at| Duration::from_millis(at.saturating_sub(now)));
+        let pause = next.map(|at| Duration::from(at.saturating_sub(now)));
         Ok(pause.map_or(Next::Period, |pause| Next::At(Instant::now() + pause)))
     }
 }

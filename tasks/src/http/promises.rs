@@ -258,9 +258,9 @@ fn record(table: &TaskTable, promise: &Promise, now: i64) -> PromiseRecord {
         open,
         silent: u32::try_from(silent).unwrap_or(u32::MAX),
         over: tally.over,
-        had_milliseconds: tally.had,
-        missed_milliseconds: tally.missed,
-        ended: (tally.over > 0).then(|| tally.ended.div_ceil(1_000)),
+        had_milliseconds: tally.had.0,
+        missed_milliseconds: tally.missed.0,
+        ended: (tally.over > 0).then(|| tally.ended.next_tick()),
     };
     PromiseRecord {
         id: promise.id.clone(),

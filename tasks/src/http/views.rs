@@ -26,7 +26,6 @@ use crate::task::{Array, Task, millis};
 /// A task in a list.
 pub fn record(task: &Task) -> TaskRecord {
     let progress = &task.progress;
-    let millis = |at: u64| instant(i64::try_from(at).unwrap_or(i64::MAX / 1000).saturating_mul(1000));
     TaskRecord {
         id: task.id.clone(),
         state: task.state().as_str().to_owned(),
@@ -34,7 +33,7 @@ pub fn record(task: &Task) -> TaskRecord {
         node: progress.node.clone(),
         ending: progress.ending.clone(),
         failures: progress.failures,
-        not_before: progress.not_before.map(millis),
+        not_before: progress.not_before.map(|at| instant(at.micros())),
         submitted_at: instant(task.submitted_at),
         submitted_by: task.submitted_by.clone(),
         ended_at: task.ended_at.map(instant),
@@ -142,8 +141,7 @@ pub fn waits(task: &Task, shared: &Shared, scope: &Scope) -> Option<String> {
 fn waits_for_node(task: &Task, silence: Option<Silence>) -> String {
     let node = task.progress.node.as_deref().unwrap_or_default();
     let silent = format!("node `{node}`, on which it may be, is not heard of");
-    let Some(millis) = task.progress.lease_ms else { return silent };
-    let micros = i64::try_from(millis).unwrap_or(i64::MAX).saturating_mul(1000);
+    let Some(micros) = task.progress.lease_ms.map(Millis::micros) else { return silent };
     match silence.and_then(|silence| silence.since_us) {
         Some(since) => {
             let at = to_rfc3339(since.saturating_add(micros));
@@ -162,13 +160,13 @@ fn id_of(table: &TaskTable, scope: &Scope, number: TaskNumber) -> Option<String>
 }
 
 fn instant_text(at: Millis) -> String {
-    to_rfc3339(i64::try_from(at).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
+    to_rfc3339(at.micros())
 }
 
 fn waits_for_promise(promise: Option<&Promise>, id: &str) -> String {
     match promise {
         Some(promise) if promise.state == PromiseState::Promised => {
-            format!("its promise `{id}` begins at {}", instant_text(promise.from.saturating_mul(1000)))
+            format!("its promise `{id}` begins at {}", instant_text(Millis::of_tick(promise.from)))
         }
         Some(promise) if promise.is_live() => {
             let nodes = promise.units.join("`, `");

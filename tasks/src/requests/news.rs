@@ -90,7 +90,7 @@ fn edit_of<'e>(edits: &'e mut Edits<'_>, node: Option<&str>, id: &str, attempt: 
 fn report_on(edit: &mut Edit, report: TaskReport, came: i64) {
     let TaskReport { attempt, ago, outputs, .. } = report;
     // It may be told late. By how much the node says, so no clocks are compared.
-    let since = i64::try_from(edit.after.progress.since).unwrap_or(0).saturating_mul(1_000);
+    let since = edit.after.progress.since.micros();
     let at = came.saturating_sub_unsigned(ago.unwrap_or(0)).max(since);
     let is_end = matches!(report.stage, TaskStage::Ended { .. });
     let cause = match report.stage {

@@ -74,7 +74,7 @@ fn event_rows(edit: &Edit) -> impl Iterator<Item = TaskEventRow> {
     (first..).zip(transitions).map(|(place, transition)| TaskEventRow {
         task: column(after.number.0),
         place: column(place),
-        at: i64::try_from(transition.at).unwrap_or(i64::MAX / 1000).saturating_mul(1000),
+        at: transition.at.micros(),
         transition: text(transition),
     })
 }

@@ -5,6 +5,7 @@
 use estimand_api::labels::LabelMap;
 use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Ledger, Resource};
+use estimand_placement::Millis;
 use estimand_placement::cluster::Cluster;
 use estimand_placement::decision::Decision;
 use estimand_placement::fit::misfit;
@@ -12,7 +13,7 @@ use estimand_placement::nodes::Offer;
 use estimand_placement::planner::place_waiting;
 use estimand_placement::policy::Policy;
 use estimand_placement::pressure::Pressure;
-use estimand_placement::queue::{AGEING, Queue, TaskNumber};
+use estimand_placement::queue::{Queue, TaskNumber};
 use estimand_placement::request::Request;
 use proptest::prelude::*;
 
@@ -20,6 +21,9 @@ mod keeping;
 mod lines;
 mod places;
 mod reasons;
+
+const AGEING: u64 = estimand_placement::queue::AGEING.0;
+const PATIENCE: u64 = estimand_placement::planner::PATIENCE.0;
 
 fn amounts(of: &[(&str, u64)]) -> Amounts {
     of.iter().map(|(name, amount)| (Resource::parse(name).unwrap(), *amount)).collect()
@@ -48,7 +52,8 @@ fn request(cluster: &mut Cluster, cpu: u64, policy: Policy) -> Request {
 fn facts(cluster: &mut Cluster, thousandths: &[u64], at: u64) {
     for (number, thousandths) in thousandths.iter().enumerate() {
         let id = cluster.ledger.node(&format!("n{number}")).unwrap();
-        let fact = Pressure { thousandths: *thousandths, measured_at: at, revision: at + number as u64 };
+        let fact =
+            Pressure { thousandths: *thousandths, measured_at: Millis(at), revision: at + number as u64 };
         cluster.node_mut(id).unwrap().pressure.learn(Some(fact));
     }
 }
@@ -58,8 +63,8 @@ fn end(cluster: &mut Cluster, decision: &Decision, at: u64) {
     assert!(cluster.ledger.take_back(decision.loan));
     cluster.uncount(decision.node, decision.cpu, decision.user.as_ref());
     let node = cluster.node_mut(decision.node).unwrap();
-    node.start(at, decision.cpu);
-    node.relieve(at, decision.cpu, true);
+    node.start(Millis(at), decision.cpu);
+    node.relieve(Millis(at), decision.cpu, true);
 }
 
 fn names(decisions: &[Decision]) -> Vec<(u64, &str)> {
@@ -75,8 +80,8 @@ fn five_that_ask(cpu: u64, policy: Policy, pressures: &[u64]) -> Vec<String> {
     let (mut cluster, mut queue) = (cluster(&[8, 4, 8]), Queue::default());
     facts(&mut cluster, pressures, 1);
     let request = request(&mut cluster, cpu, policy);
-    (0..5).for_each(|task| queue.push(TaskNumber(task), 2, 0, &request));
-    let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
+    (0..5).for_each(|task| queue.push(TaskNumber(task), Millis(2), 0, &request));
+    let decisions = place_waiting(&mut cluster, &mut queue, Millis(2), 7);
     names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect()
 }
 
@@ -105,13 +110,13 @@ fn work_that_asks_for_nothing_still_takes_a_processor() {
         let (mut cluster, mut queue) = (cluster(&[2, 1]), Queue::default());
         let nodes = Selector::default();
         let request = Request::new(&mut cluster.ledger, Amounts::default(), nodes, policy);
-        (0..5).for_each(|task| queue.push(TaskNumber(task), 0, 0, &request));
-        let decisions = place_waiting(&mut cluster, &mut queue, 0, 0);
+        (0..5).for_each(|task| queue.push(TaskNumber(task), Millis(0), 0, &request));
+        let decisions = place_waiting(&mut cluster, &mut queue, Millis(0), 0);
         let nodes: Vec<String> = names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect();
         if let Some(first) = decisions.first() {
             end(&mut cluster, first, 1);
         }
-        (nodes, place_waiting(&mut cluster, &mut queue, 2, 0).len())
+        (nodes, place_waiting(&mut cluster, &mut queue, Millis(2), 0).len())
     };
     let (nodes, next) = place(Policy::Queue);
     assert_eq!(
@@ -134,8 +139,8 @@ fn the_default_fits_by_what_is_asked_and_avoids_busy_processors() {
         let asked = amounts(asked).with(Resource::parse("tasks").unwrap(), 1);
         let request = Request::new(&mut cluster.ledger, asked, Selector::default(), Policy::default());
         let mut queue = Queue::default();
-        (0..tasks).for_each(|task| queue.push(TaskNumber(task), 2, 0, &request));
-        let decisions = place_waiting(&mut cluster, &mut queue, 2, 7);
+        (0..tasks).for_each(|task| queue.push(TaskNumber(task), Millis(2), 0, &request));
+        let decisions = place_waiting(&mut cluster, &mut queue, Millis(2), 7);
         names(&decisions).into_iter().map(|(_, node)| node.to_owned()).collect::<Vec<_>>()
     };
     // The least pressure decides among equal fits, and then that node is filled up.
@@ -163,8 +168,8 @@ fn a_node_of_which_nothing_is_known_comes_last() {
     let (mut cluster, mut queue) = (cluster(&[4, 4]), Queue::default());
     facts(&mut cluster, &[9000], 1);
     let request = request(&mut cluster, 1000, Policy::Estimated);
-    queue.push(TaskNumber(1), 0, 0, &request);
-    let decisions = place_waiting(&mut cluster, &mut queue, 2, 0);
+    queue.push(TaskNumber(1), Millis(0), 0, &request);
+    let decisions = place_waiting(&mut cluster, &mut queue, Millis(2), 0);
     let why = &decisions[0].why;
     assert_eq!((&*why.chosen.node, why.nodes, &*why.others[0].node), ("n0", 2, "n1"));
     assert_eq!(why.chosen.fact.unwrap().revision, 1);
@@ -175,12 +180,12 @@ fn a_node_of_which_nothing_is_known_comes_last() {
 fn priority_counts_and_so_does_age() {
     let (mut cluster, mut queue) = (cluster(&[1]), Queue::default());
     let request = request(&mut cluster, 1000, Policy::Queue);
-    queue.push(TaskNumber(1), 0, 0, &request);
-    queue.push(TaskNumber(2), 1, 2, &request);
-    queue.push(TaskNumber(3), AGEING * 3, 2, &request);
+    queue.push(TaskNumber(1), Millis(0), 0, &request);
+    queue.push(TaskNumber(2), Millis(1), 2, &request);
+    queue.push(TaskNumber(3), Millis(AGEING * 3), 2, &request);
     let mut order = Vec::new();
     for now in 0..3 {
-        let decisions = place_waiting(&mut cluster, &mut queue, now, 0);
+        let decisions = place_waiting(&mut cluster, &mut queue, Millis(now), 0);
         assert_eq!(decisions.len(), 1, "there is room for one");
         order.push(decisions[0].task.0);
         end(&mut cluster, &decisions[0], now);
@@ -199,9 +204,9 @@ fn labels_that_are_only_claimed_choose_no_node_for_secrets_and_inputs() {
     };
     let plain = asks(&mut cluster, false);
     let bound = asks(&mut cluster, true);
-    queue.push(TaskNumber(1), 0, 0, &plain);
-    queue.push(TaskNumber(2), 0, 0, &bound);
-    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), [(1, "n1")]);
+    queue.push(TaskNumber(1), Millis(0), 0, &plain);
+    queue.push(TaskNumber(2), Millis(0), 0, &bound);
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, Millis(0), 1)), [(1, "n1")]);
     let said = misfit(&cluster, &bound).unwrap().to_string();
     assert!(
         said.contains("has secrets or inputs") && said.contains("`n=1`") && said.contains("only claim"),
@@ -213,8 +218,8 @@ fn labels_that_are_only_claimed_choose_no_node_for_secrets_and_inputs() {
     cluster.node_mut(id).unwrap().bound_labels = labels;
     assert_eq!(misfit(&cluster, &bound), None);
     let mut anew = Queue::default();
-    anew.push(TaskNumber(2), 0, 0, &bound);
-    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, 0, 1)), [(2, "n1")]);
+    anew.push(TaskNumber(2), Millis(0), 0, &bound);
+    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, Millis(0), 1)), [(2, "n1")]);
 }
 
 #[test]
@@ -228,8 +233,8 @@ fn a_container_is_placed_only_where_containers_run() {
     put(&mut cluster, "n9", labels, &[("cpu", 2000)]);
     assert_eq!(misfit(&cluster, &container), None);
     let mut queue = Queue::default();
-    (0..3).for_each(|task| queue.push(TaskNumber(task), 0, 0, &container));
-    let placed = place_waiting(&mut cluster, &mut queue, 0, 1);
+    (0..3).for_each(|task| queue.push(TaskNumber(task), Millis(0), 0, &container));
+    let placed = place_waiting(&mut cluster, &mut queue, Millis(0), 1);
     assert_eq!(names(&placed), [(0, "n9"), (1, "n9")], "the third one waits");
 }
 
@@ -251,13 +256,13 @@ fn a_process_of_a_user_is_placed_only_where_an_agent_runs_those() {
     let of_operators = request(&mut cluster, 8000, Policy::Queue);
     assert_eq!(misfit(&cluster, &of_operators), None);
     let mut queue = Queue::default();
-    (0..3).for_each(|task| queue.push(TaskNumber(task), 0, 0, &process));
-    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, 0, 1)), []);
+    (0..3).for_each(|task| queue.push(TaskNumber(task), Millis(0), 0, &process));
+    assert_eq!(names(&place_waiting(&mut cluster, &mut queue, Millis(0), 1)), []);
     refuse(&mut cluster, "n1", false);
     assert_eq!(misfit(&cluster, &process), None);
     let mut anew = Queue::default();
-    (0..3).for_each(|task| anew.push(TaskNumber(task), 0, 0, &process));
-    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, 0, 1)), [(0, "n1")], "the others wait");
+    (0..3).for_each(|task| anew.push(TaskNumber(task), Millis(0), 0, &process));
+    assert_eq!(names(&place_waiting(&mut cluster, &mut anew, Millis(0), 1)), [(0, "n1")], "the others wait");
 }
 
 #[test]
@@ -301,12 +306,12 @@ proptest! {
             let now = now as u64;
             if step > 0 {
                 let request = request(&mut cluster, 1000 * size, Policy::ALL[which]);
-                queue.push(TaskNumber(now), now, size as i32, &request);
+                queue.push(TaskNumber(now), Millis(now), size as i32, &request);
             } else if !running.is_empty() {
                 let ended = running.swap_remove(which % running.len());
                 end(&mut cluster, &ended, now);
             }
-            running.extend(place_waiting(&mut cluster, &mut queue, now, 1));
+            running.extend(place_waiting(&mut cluster, &mut queue, Millis(now), 1));
             // Each task that still waits has no room anywhere.
             for size in 0..4 {
                 for policy in Policy::ALL {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use estimand_capacity::Standing;
 use estimand_placement::obstacle::{Obstacle, obstacle};
 use estimand_placement::outline::PlanOutline;
-use estimand_placement::planner::PATIENCE;
 use estimand_placement::queue::rank;
 
 use super::*;
@@ -37,7 +36,7 @@ impl Bench {
         let nodes = nodes.parse().unwrap();
         let request = Request::new(&mut self.cluster.ledger, asked, nodes, Policy::Pack).with_user(user);
         for _ in 0..count {
-            self.queue.push(TaskNumber(self.submitted.len() as u64), 0, 0, &request);
+            self.queue.push(TaskNumber(self.submitted.len() as u64), Millis(0), 0, &request);
             self.submitted.push(request.clone());
         }
     }
@@ -45,7 +44,7 @@ impl Bench {
     /// How many tasks of each user a pass places.
     fn pass(&mut self, now: u64) -> BTreeMap<&str, usize> {
         let from = self.running.len();
-        self.running.extend(place_waiting(&mut self.cluster, &mut self.queue, now, 1));
+        self.running.extend(place_waiting(&mut self.cluster, &mut self.queue, Millis(now), 1));
         let mut placed = BTreeMap::new();
         for decision in &self.running[from..] {
             *placed.entry(decision.user.as_deref().unwrap_or("")).or_default() += 1;
@@ -61,7 +60,7 @@ impl Bench {
 
     fn obstacle(&self, task: usize) -> Option<Obstacle> {
         let plan = PlanOutline::new(&self.cluster, &self.queue, BTreeSet::new());
-        obstacle(&plan, &self.submitted[task], rank(TaskNumber(task as u64), 0, 0))
+        obstacle(&plan, &self.submitted[task], rank(TaskNumber(task as u64), Millis(0), 0))
     }
 }
 

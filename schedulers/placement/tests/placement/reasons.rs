@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use estimand_placement::obstacle::{Obstacle, obstacle};
 use estimand_placement::outline::PlanOutline;
-use estimand_placement::planner::PATIENCE;
 use estimand_placement::queue::rank;
 
 use super::*;
@@ -30,16 +29,16 @@ impl Bench {
     }
 
     fn submit(&mut self, task: u64, at: u64, request: &Request) {
-        self.queue.push(TaskNumber(task), at, 0, request);
+        self.queue.push(TaskNumber(task), Millis(at), 0, request);
     }
 
     fn pass(&mut self, now: u64) -> Vec<Decision> {
-        place_waiting(&mut self.cluster, &mut self.queue, now, 0)
+        place_waiting(&mut self.cluster, &mut self.queue, Millis(now), 0)
     }
 
     fn obstacle(&self, task: u64, at: u64, request: &Request) -> Option<Obstacle> {
         let plan = PlanOutline::new(&self.cluster, &self.queue, BTreeSet::new());
-        obstacle(&plan, request, rank(TaskNumber(task), at, 0))
+        obstacle(&plan, request, rank(TaskNumber(task), Millis(at), 0))
     }
 
     fn reason(&self, task: u64, at: u64, request: &Request) -> Option<String> {
@@ -63,7 +62,7 @@ fn a_task_that_the_next_pass_places_has_no_reason() {
     bench.submit(1, 0, &request);
     let placing = bench.pass(0).iter().map(|decision| decision.task).collect();
     let plan = PlanOutline::new(&bench.cluster, &bench.queue, placing);
-    assert_eq!(obstacle(&plan, &request, rank(TaskNumber(1), 0, 0)), None, "it has the room");
+    assert_eq!(obstacle(&plan, &request, rank(TaskNumber(1), Millis(0), 0)), None, "it has the room");
     assert!(bench.reason(2, 0, &request).is_some());
 }
 

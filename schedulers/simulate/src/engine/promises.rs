@@ -19,7 +19,7 @@ impl Simulation<'_> {
     pub(super) fn promise(&mut self, now: Millis, place: usize) -> Result<(), SimulationError> {
         let asked = &self.trace.promises[place];
         let resources = asked.resources.iter().map(|(name, amount)| (name.to_string(), amount)).collect();
-        let tick = now / 1_000;
+        let tick = now.tick();
         let from = asked.from.max(tick);
         let request = PromiseRequest {
             resources,
@@ -62,8 +62,8 @@ impl Simulation<'_> {
 
     /// Has promises begin and end that are due, and tasks end before their promises do.
     pub(super) fn pass_time(&mut self, now: Millis) -> Result<(), SimulationError> {
-        if self.promises.is_due(now / 1_000) {
-            self.change(now, self.promises.due(now / 1_000), None)?;
+        if self.promises.is_due(now.tick()) {
+            self.change(now, self.promises.due(now.tick()), None)?;
         }
         let leaving: Vec<String> = self.promises.leaving(now).map(|promise| promise.id.clone()).collect();
         leaving.into_iter().try_for_each(|id| self.end_tasks(now, &id, &PromiseEnd::reason(&id)))
@@ -71,7 +71,7 @@ impl Simulation<'_> {
 
     /// Takes the nodes as they are now; what is promised on them is planned anew.
     pub(super) fn set_nodes(&mut self, now: Millis, nodes: Vec<Offer>) -> Result<(), SimulationError> {
-        let changed = self.promises.replanned(&nodes, now / 1_000, &|_, _| 0);
+        let changed = self.promises.replanned(&nodes, now.tick(), &|_, _| 0);
         self.change(now, changed, Some(Arc::new(nodes)))
     }
 

@@ -26,7 +26,7 @@ impl Recorded {
     /// Takes an event. Those of a task whose submission is not there are passed over.
     pub fn take(&mut self, line: Value) -> Result<(), String> {
         let event: TaskEvent = serde_json::from_value(line).map_err(|error| error.to_string())?;
-        let at = Millis::try_from(event.at.timestamp_millis()).unwrap_or(0);
+        let at = Millis(u64::try_from(event.at.timestamp_millis()).unwrap_or(0));
         let cause = event.cause.get("event").and_then(Value::as_str).unwrap_or_default();
         if cause == "submit" {
             let field = |name: &str| event.cause.get(name).cloned().unwrap_or_default();
@@ -54,7 +54,7 @@ impl Recorded {
     }
 
     pub fn tasks(self) -> impl Iterator<Item = TraceTask> {
-        let begin = self.0.values().map(|record| record.submitted_at).min().unwrap_or(0);
+        let begin = self.0.values().map(|record| record.submitted_at).min().unwrap_or_default();
         self.0.into_values().filter_map(move |record| {
             let Record { submitted_at, resources, priority, service, .. } = record;
             Some(TraceTask {

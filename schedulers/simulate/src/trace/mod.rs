@@ -1,7 +1,7 @@
 //! The input of a simulation: tasks, promises and losses of nodes, each with its time. Read from the standard workload format
 //! (`swf`), or from JSON lines (`lines`), which may be the events of a task service (`events`).
 
-use estimand_capacity::Amounts;
+use estimand_capacity::{Amounts, Tick};
 use estimand_placement::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,8 @@ pub struct TracePromise {
     #[serde(default)]
     pub at: Millis,
     /// The seconds in which it begins and ends.
-    pub from: u64,
-    pub until: u64,
+    pub from: Tick,
+    pub until: Tick,
     /// The amounts of each unit.
     #[serde(default)]
     pub resources: Amounts,

@@ -4,6 +4,7 @@
 //! that never ran is left out. A job is one task: one that is wider than a node fits nowhere, which the report says.
 
 use estimand_capacity::{Amounts, Resource};
+use estimand_placement::Millis;
 
 use super::{Trace, TraceError, TraceTask};
 
@@ -36,7 +37,7 @@ fn task(fields: &[f64]) -> Result<Option<TraceTask>, String> {
     let at = known(2).ok_or("has no time of submission")?;
     let processors = known(5).filter(|count| *count > 0.0).or(known(8)).unwrap_or(1.0).max(1.0);
     let kib = known(10).filter(|kib| *kib > 0.0).or(known(7)).unwrap_or(0.0);
-    let millis = |seconds: f64| (seconds * 1000.0) as u64;
+    let millis = |seconds: f64| Millis((seconds * 1000.0) as u64);
     let amounts = [("cpu", (processors * 1000.0) as u64), ("memory", (kib * 1024.0 * processors) as u64)];
     let resources: Amounts =
         amounts.iter().filter_map(|(name, amount)| Some((Resource::parse(name).ok()?, *amount))).collect();

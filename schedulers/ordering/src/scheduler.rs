@@ -1,10 +1,9 @@
 //! The trait of a scheduler: it hears what has happened, and says what is to be done.
 
-use std::time::Duration;
-
 use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseRecord, PromiseRequest, PromiseResize, Room};
+use estimand_api::task_state::TaskState;
 use estimand_capacity::Tick;
 use serde_json::Value;
 
@@ -51,6 +50,8 @@ pub enum TaskNews {
     /// The task says how far it is.
     Progress(Value),
     Ended(TaskEnd),
+    /// The task service refuses it for good.
+    Refused(Box<Problem>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,18 @@ pub enum TaskEnd {
     Succeeded,
     Failed,
     Cancelled,
+}
+
+impl TaskEnd {
+    /// The end that a state is, if it is one.
+    pub fn of(state: TaskState) -> Option<TaskEnd> {
+        match state {
+            TaskState::Succeeded => Some(TaskEnd::Succeeded),
+            TaskState::Failed => Some(TaskEnd::Failed),
+            TaskState::Cancelled => Some(TaskEnd::Cancelled),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -80,11 +93,9 @@ pub enum Command<T> {
         task: String,
         document: T,
     },
-    /// Ends a task: at once, or after a grace, with a checkpoint if that is wanted.
+    /// Ends a task.
     Cancel {
         task: String,
-        grace: Duration,
-        checkpoint: bool,
     },
     /// Has all of these promised, or none, under a name of the scheduler's own.
     Order {

@@ -43,7 +43,7 @@ pub enum Errand<T> {
 /// An answer of the task service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskAnswer {
-    /// It is done, now or before; and the task is over already if it has an end.
+    /// The errand is done, now or before; and the task is over already if it has an end.
     Done(Option<TaskEnd>),
     Refused(Box<Problem>),
     /// The answer was lost, for this reason.
@@ -165,7 +165,7 @@ impl<S: Scheduler> Driver<S> {
         let Some(order) = self.orders.get_mut(name) else { return };
         let Some(step) = order.hear(question, answer) else { return };
         let news = match (order.stage(), step) {
-            // It is given back meanwhile, and over when that is done.
+            // An order that is given back meanwhile is over when that is done.
             (_, Step::AskAgain(_)) | (Stage::Returning, _) => return,
             (Stage::Ended, Step::Plan(_)) => OrderNews::Done(Done::default()),
             (_, Step::Plan(room)) => OrderNews::NoRoom(room),

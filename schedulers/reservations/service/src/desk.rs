@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use estimand_api::problem::Problem;
 use estimand_api::promise::MAX_BATCH;
+use estimand_carrier::answer;
 use estimand_client::Client;
 use estimand_ordering::{Order, OrderKey, Step};
 use estimand_reservations::MAX_LIST;
@@ -31,7 +32,6 @@ use tokio::time::{Duration, sleep};
 
 use crate::change::Rejection;
 use crate::document::Document;
-use crate::ledger;
 use crate::prices::{self, Priced, Prices};
 use crate::refusals;
 use crate::requests::{Open, Opened, known};
@@ -266,7 +266,7 @@ impl Desk {
     /// Asks the ledger what an order is to ask, and says what follows; none: it has nothing to ask.
     async fn ask(&self, client: &Client, order: &mut Order) -> Option<Step> {
         let question = order.question()?;
-        let answer = ledger::ask(client, &question, &self.shared).await;
+        let answer = answer(client, &question, || self.shared.now()).await;
         order.hear(&question, answer)
     }
 

@@ -18,7 +18,6 @@ mod choice;
 mod desk;
 mod document;
 mod http;
-mod ledger;
 mod metrics;
 mod predictions;
 mod prices;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use estimand_api::promise::{MAX_BATCH, PromiseTasks};
+use estimand_carrier::ask;
 use estimand_client::{Client, Error, PeerError, within};
 use estimand_ordering::Question;
 use estimand_runtime::{Next, Work};
@@ -11,7 +12,6 @@ use estimand_service::Writer;
 use estimand_web::Scope;
 
 use super::{ANSWER_WITHIN, look_up};
-use crate::ledger;
 use crate::requests::{Cancel, Released, TaskKnown, TaskWithdrawn, TasksKnown};
 use crate::reservation::{Reservation, TaskStanding};
 use crate::shared::Shared;
@@ -66,7 +66,7 @@ impl Tidier {
     /// In one step: each step of the ledger has all orders that wait priced anew.
     async fn release(&self, client: &Client, some: &[Arc<Reservation>]) -> Result<(), PeerError> {
         let promises = some.iter().map(|reservation| reservation.promise_id()).collect();
-        let done = within(ANSWER_WITHIN, ledger::carry(client, &Question::GiveBack { promises })).await?;
+        let done = within(ANSWER_WITHIN, ask(client, &Question::GiveBack { promises })).await?;
         self.shared.heard_of(done.revision);
         let numbers = some.iter().map(|reservation| reservation.number).collect();
         Ok(self.writer.submit(Released(numbers)).await?)

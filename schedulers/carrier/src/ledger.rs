@@ -1,12 +1,11 @@
 //! Carries questions to the ledger of the task service, and its answers back.
 
+use estimand_capacity::Tick;
 use estimand_client::{Client, Error};
 use estimand_ordering::{Answer, Done, Question};
 
-use crate::shared::Shared;
-
 /// Asks until there is an answer, or the client gives up.
-pub async fn carry(client: &Client, question: &Question) -> Result<Done, Error> {
+pub async fn ask(client: &Client, question: &Question) -> Result<Done, Error> {
     Ok(match question {
         Question::Promise { key, batch } => {
             let made = client.promise(batch, key).await?;
@@ -24,10 +23,10 @@ pub async fn carry(client: &Client, question: &Question) -> Result<Done, Error> 
 }
 
 /// The answer to a question, lost or not.
-pub async fn ask(client: &Client, question: &Question, shared: &Shared) -> Answer {
-    match carry(client, question).await {
+pub async fn answer(client: &Client, question: &Question, now: impl Fn() -> Tick) -> Answer {
+    match ask(client, question).await {
         Ok(done) => Answer::Done(done),
-        Err(Error::Problem(problem)) => Answer::of_problem(*problem, question, shared.now()),
+        Err(Error::Problem(problem)) => Answer::of_problem(*problem, question, now()),
         Err(error) => Answer::Unknown(error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRequest, PromiseState};
+use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRecord, PromiseRequest, PromiseState};
 use estimand_api::task::end_grace;
 use estimand_capacity::{Amounts, Tick, Window};
 
@@ -89,6 +89,26 @@ impl Promise {
     #[must_use]
     pub fn then(&self, state: PromiseState, cause: impl Into<String>) -> Promise {
         Promise { state, cause: cause.into(), ..self.clone() }
+    }
+
+    /// The promise as readers see it, without what its tasks had.
+    pub fn record(&self) -> PromiseRecord {
+        PromiseRecord {
+            id: self.id.clone(),
+            state: self.state,
+            resources: self.asked.resources.clone(),
+            class: self.class().to_owned(),
+            from: self.from,
+            until: self.until,
+            value: self.asked.value,
+            user: self.asked.user.clone(),
+            units: self.units.clone(),
+            cause: self.cause.clone(),
+            tasks: None,
+            revision: self.revision,
+            made_at: self.made_at,
+            made_by: self.made_by.clone(),
+        }
     }
 
     /// The reason for the end of its tasks, if it has no capacity any more.

@@ -1,6 +1,5 @@
 //! Milliseconds beside the ledger's ticks. Each is turned into the other here only, so neither is taken for the other.
 
-use std::iter::Sum;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ impl Millis {
         self.0.div_ceil(MILLIS_A_TICK)
     }
 
-    /// The same in microseconds, as services store instants.
+    /// Microseconds, as services store instants.
     pub fn micros(self) -> i64 {
         i64::try_from(self.0.saturating_mul(1_000)).unwrap_or(i64::MAX)
     }
@@ -54,12 +53,6 @@ impl Sub for Millis {
     type Output = Millis;
     fn sub(self, other: Millis) -> Millis {
         Millis(self.0 - other.0)
-    }
-}
-
-impl Sum for Millis {
-    fn sum<I: Iterator<Item = Millis>>(all: I) -> Millis {
-        all.fold(Millis::default(), Add::add)
     }
 }
 

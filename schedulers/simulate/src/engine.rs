@@ -25,7 +25,6 @@ use estimand_placement::queue::TaskNumber;
 use estimand_placement::request::RequestKey;
 use estimand_placement::retries::Ending;
 use estimand_placement::state::{Actor, Event, Progress, Refused, Rules, State};
-use estimand_placement::task::TaskView;
 
 use crate::log::Entry;
 use crate::node::SimulatedNode;
@@ -37,6 +36,7 @@ const LEASE: Millis = Millis(10_000);
 const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 
+pub mod driven;
 mod promises;
 
 #[derive(Debug, Clone)]
@@ -103,6 +103,9 @@ struct Run {
 struct Simulation<'a> {
     setup: &'a Setup,
     trace: &'a Trace,
+    /// Tasks of the trace, and then those of a scheduler.
+    tasks: Cow<'a, [TraceTask]>,
+    next_task: usize,
     plan: Plan,
     promises: Promises,
     nodes: Vec<SimulatedNode>,
@@ -122,31 +125,47 @@ pub fn simulate(
     trace: &Trace,
     log: &mut dyn FnMut(&Entry),
 ) -> Result<Outcome, SimulationError> {
-    if setup.facts_every == Millis(0) {
-        return Err(SimulationError::NoFacts);
+    let mut simulation = Simulation::begin(setup, trace, log)?;
+    let mut now = Millis(0);
+    while let Some(next) = simulation.next(now) {
+        now = next;
+        simulation.step(now)?;
+        simulation.settle(now)?;
     }
-    let mut simulation = Simulation {
-        setup,
-        trace,
-        plan: Plan::default(),
-        promises: Promises::default(),
-        nodes: Vec::new(),
-        changed: Vec::new(),
-        measured_at: Millis(0),
-        misfits: BTreeMap::new(),
-        happenings: BinaryHeap::new(),
-        runs: BTreeMap::new(),
-        any_node: Selector::default(),
-        outcome: Outcome::default(),
-        log,
-    };
-    simulation.begin()?;
-    simulation.go_on()?;
     Ok(simulation.end())
 }
 
-impl Simulation<'_> {
-    fn begin(&mut self) -> Result<(), SimulationError> {
+impl<'a> Simulation<'a> {
+    fn begin(
+        setup: &'a Setup,
+        trace: &'a Trace,
+        log: &'a mut dyn FnMut(&Entry),
+    ) -> Result<Self, SimulationError> {
+        if setup.facts_every == Millis(0) {
+            return Err(SimulationError::NoFacts);
+        }
+        let mut simulation = Simulation {
+            setup,
+            trace,
+            tasks: Cow::Borrowed(&trace.tasks),
+            next_task: 0,
+            plan: Plan::default(),
+            promises: Promises::default(),
+            nodes: Vec::new(),
+            changed: Vec::new(),
+            measured_at: Millis(0),
+            misfits: BTreeMap::new(),
+            happenings: BinaryHeap::new(),
+            runs: BTreeMap::new(),
+            any_node: Selector::default(),
+            outcome: Outcome::default(),
+            log,
+        };
+        simulation.take_trace()?;
+        Ok(simulation)
+    }
+
+    fn take_trace(&mut self) -> Result<(), SimulationError> {
         let offer = |(name, capacity): &(String, Amounts)| {
             let places = Resource::parse(PLACES).ok().filter(|places| capacity.get(places) == 0);
             let capacity = capacity.clone();
@@ -179,29 +198,36 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn go_on(&mut self) -> Result<(), SimulationError> {
-        let mut next_task = 0;
-        let mut now = Millis(0);
-        loop {
-            let submission = self.trace.tasks.get(next_task).map(|task| task.at);
-            let happening = self.happenings.peek().map(|Reverse((at, _))| *at);
-            let due = self.plan.next_promise(&self.promises, now);
-            let Some(next) = [submission, happening, due].into_iter().flatten().min() else { return Ok(()) };
-            now = next;
-            self.measure_before(now);
-            self.pass_time(now)?;
-            if happening == Some(now) {
-                if let Some(Reverse((_, happening))) = self.happenings.pop() {
-                    self.happen(now, happening)?;
-                }
-            } else if submission == Some(now) {
-                self.submit(now, next_task);
-                next_task += 1;
-            }
-            self.plan.follow_promises(&self.promises, now);
-            self.make_room(now)?;
-            self.place(now)?;
+    /// When something is to happen next: now, if something is left of it.
+    fn next(&self, now: Millis) -> Option<Millis> {
+        let submission = self.trace.tasks.get(self.next_task).map(|task| task.at);
+        let happening = self.happenings.peek().map(|Reverse((at, _))| *at);
+        let due = self.plan.next_promise(&self.promises, now);
+        [submission, happening, due].into_iter().flatten().min()
+    }
+
+    /// Does what is due at an instant, of several things the first.
+    fn step(&mut self, now: Millis) -> Result<(), SimulationError> {
+        let submission = self.trace.tasks.get(self.next_task).map(|task| task.at);
+        let happening = self.happenings.peek().map(|Reverse((at, _))| *at);
+        self.measure_before(now);
+        self.pass_time(now)?;
+        if happening == Some(now)
+            && let Some(Reverse((_, happening))) = self.happenings.pop()
+        {
+            self.happen(now, happening)?;
+        } else if submission == Some(now) {
+            self.submit(now, self.next_task);
+            self.next_task += 1;
         }
+        Ok(())
+    }
+
+    /// Has tasks make room and start, as follows from all that is known by now.
+    fn settle(&mut self, now: Millis) -> Result<(), SimulationError> {
+        self.plan.follow_promises(&self.promises, now);
+        self.make_room(now)?;
+        self.place(now)
     }
 
     /// The last measurement before `now`, if it is to come: it has all that happened until its own moment.
@@ -226,9 +252,9 @@ impl Simulation<'_> {
 
     fn submit(&mut self, now: Millis, index: usize) {
         let task = TaskNumber(index as u64);
-        let document = &self.trace.tasks[index];
+        let document = &self.tasks[index];
         let progress = &self.outcome.states[index];
-        let view = view(task, document, self.setup.policy, &self.any_node, progress);
+        let view = document.view(task, self.setup.policy, &self.any_node, progress);
         let request = view.request(&mut self.plan.book.cluster.ledger);
         let cluster = &self.plan.book.cluster;
         let find = || misfit(cluster, &request).map(|misfit| misfit.to_string());
@@ -252,11 +278,11 @@ impl Simulation<'_> {
         actor: Actor,
         why: Option<Why>,
     ) -> Result<(), Refused> {
-        let document = &self.trace.tasks[task.0 as usize];
+        let document = &self.tasks[task.0 as usize];
         let progress = &mut self.outcome.states[task.0 as usize];
         if let Some(transition) = progress.apply(&Rules::default(), at, event, actor)? {
             (self.log)(&Entry::Transition { task, transition, why });
-            let view = view(task, document, self.setup.policy, &self.any_node, progress);
+            let view = document.view(task, self.setup.policy, &self.any_node, progress);
             self.plan.follow(task, Some(&view), at);
         }
         Ok(())
@@ -278,7 +304,7 @@ impl Simulation<'_> {
         self.apply(now, task, Event::Start { attempt }, Actor::Agent(name), None)?;
         let Some(placed) = self.plan.book.placed(task) else { return Ok(()) };
         let (Some(node), weight) = (placed.at, placed.weight) else { return Ok(()) };
-        self.nodes[node.index()].start(now, task, weight, self.trace.tasks[task.0 as usize].service);
+        self.nodes[node.index()].start(now, task, weight, self.tasks[task.0 as usize].service);
         self.runs.insert(task, Run { node, started_at: now });
         self.foresee(node);
         Ok(())
@@ -322,7 +348,7 @@ impl Simulation<'_> {
             let event = Event::End { attempt, ending: Ending::Exit(0), used: None };
             self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
             if let Some(run) = self.runs.remove(&task) {
-                let submitted_at = self.trace.tasks[task.0 as usize].at;
+                let submitted_at = self.tasks[task.0 as usize].at;
                 self.outcome.responses.push(now - submitted_at);
                 self.outcome.waits.push(run.started_at - submitted_at);
                 self.outcome.end = now;
@@ -368,27 +394,5 @@ impl Simulation<'_> {
         self.outcome.utilization = busy / (cpu as f64 * self.outcome.end.0 as f64).max(1.0);
         debug_assert!(self.outcome.states.iter().all(|progress| progress.state != State::Running));
         self.outcome
-    }
-}
-
-fn view<'t>(
-    number: TaskNumber,
-    document: &'t TraceTask,
-    policy: Policy,
-    nodes: &'t Selector,
-    progress: &'t Progress,
-) -> TaskView<'t> {
-    TaskView {
-        number,
-        submitted_at: document.at,
-        priority: document.priority,
-        promise: document.promise.as_deref(),
-        amounts: Cow::Borrowed(&document.resources),
-        nodes,
-        policy,
-        needs_bound_labels: false,
-        has_image: false,
-        user: None,
-        progress,
     }
 }

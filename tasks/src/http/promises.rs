@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::pages::REVISION;
 use crate::TaskService;
 use crate::change::Rejection;
-use crate::core::promise::{Promise, class};
+use crate::core::promise::Promise;
 use crate::core::promises::Promises;
 use crate::requests::{MakePromises, ReleasePromise, ReleasePromises, ResizePromise};
 use crate::scope::Scope;
@@ -262,20 +262,5 @@ fn record(table: &TaskTable, promise: &Promise, now: i64) -> PromiseRecord {
         missed_milliseconds: tally.missed.0,
         ended: (tally.over > 0).then(|| tally.ended.next_tick()),
     };
-    PromiseRecord {
-        id: promise.id.clone(),
-        state: promise.state,
-        resources: promise.asked.resources.clone(),
-        class: class(&promise.asked).to_owned(),
-        from: promise.from,
-        until: promise.until,
-        value: promise.asked.value,
-        user: promise.asked.user.clone(),
-        units: promise.units.clone(),
-        cause: promise.cause.clone(),
-        tasks: Some(tasks),
-        revision: promise.revision,
-        made_at: promise.made_at,
-        made_by: promise.made_by.clone(),
-    }
+    PromiseRecord { tasks: Some(tasks), ..promise.record() }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use estimand_api::promise::{PromiseEnd, PromiseRequest, PromiseState};
-use estimand_capacity::{NodeId, Standing, Window};
+use estimand_api::promise::{PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, Room};
+use estimand_capacity::{NodeId, Standing, Tick, Window};
+use estimand_ordering::{Answer, Done, Question};
 use estimand_placement::Millis;
 use estimand_placement::nodes::Offer;
 use estimand_placement::plan::Displacement;
@@ -13,45 +14,102 @@ use estimand_placement::state::{Actor, Event};
 use estimand_placement::usage::Tally;
 
 use super::{SIGTERM, SIGUSR1, Simulation, SimulationError};
+use crate::trace::TraceTask;
 
 impl Simulation<'_> {
     /// Asks for a promise of the trace, which is made if there is room for it.
     pub(super) fn promise(&mut self, now: Millis, place: usize) -> Result<(), SimulationError> {
         let asked = &self.trace.promises[place];
-        let resources = asked.resources.iter().map(|(name, amount)| (name.to_string(), amount)).collect();
-        let tick = now.tick();
-        let from = asked.from.max(tick);
         let request = PromiseRequest {
-            resources,
+            id: Some(asked.promise.clone()),
+            resources: asked.resources.iter().map(|(name, amount)| (name.to_string(), amount)).collect(),
             width: asked.width,
-            from: Some(from),
+            from: Some(asked.from.max(now.tick())),
             until: asked.until,
             value: asked.value,
             ..PromiseRequest::default()
         };
-        let units = Window::new(from, asked.until)
-            .ok()
-            .and_then(|window| self.plan.book.promise(&[(request.clone(), window)]).ok());
-        let Some(units) = units else {
-            self.outcome.refused += 1;
-            return Ok(());
+        let batch = PromiseBatch { if_revision: None, all_or_none: vec![request] };
+        let answer = self.answer(now, &Question::Promise { key: asked.promise.clone(), batch })?;
+        self.outcome.refused += usize::from(!matches!(answer, Answer::Done(_)));
+        Ok(())
+    }
+
+    /// Answers a question as the task service's writer does, if time has not passed meanwhile.
+    pub(super) fn answer(&mut self, now: Millis, question: &Question) -> Result<Answer, SimulationError> {
+        self.plan.follow_promises(&self.promises, now);
+        let changed = match question {
+            Question::Promise { key, batch } => self.made(now.tick(), key, batch),
+            Question::Change { promise, to } => self.moved(now.tick(), promise, to).map(|moved| vec![moved]),
+            Question::GiveBack { promises } => {
+                let live =
+                    promises.iter().filter_map(|id| self.promises.find(id)).filter(|one| one.is_live());
+                Ok(live.map(|one| one.then(PromiseState::Released, "it is given back")).collect())
+            }
         };
-        let promise = Promise {
-            number: self.promises.highest + 1,
-            id: asked.promise.clone(),
-            key: None,
-            asked: request,
-            state: if from <= tick { PromiseState::Active } else { PromiseState::Promised },
-            from,
-            until: asked.until,
-            units: units.into_iter().flatten().collect(),
-            cause: String::new(),
-            tally: Tally::default(),
-            revision: 0,
-            made_at: tick,
-            made_by: String::new(),
+        let changed = match changed {
+            Ok(changed) => changed,
+            Err(room) => {
+                let revision = self.promises.revision;
+                return Ok(Answer::NoRoom(Box::new(Room { revision, ..room })));
+            }
         };
-        self.change(now, vec![promise], None)
+        let ids: Vec<String> = changed.iter().map(|promise| promise.id.clone()).collect();
+        if !changed.is_empty() {
+            self.change(now, changed, None)?;
+        }
+        let promises = ids.iter().filter_map(|id| self.promises.find(id)).filter(|promise| promise.is_live());
+        let promises = promises.map(|promise| promise.record()).collect();
+        Ok(Answer::Done(Done { revision: self.promises.revision, promises }))
+    }
+
+    /// The promises of a batch; where there is no room for it, the room that there is.
+    fn made(&self, now: Tick, key: &str, batch: &PromiseBatch) -> Result<Vec<Promise>, Room> {
+        self.check_revision(batch.if_revision)?;
+        let window = |asked: &PromiseRequest| {
+            let window = Window::new(asked.from.unwrap_or(now), asked.until).map_err(|_| Room::default())?;
+            if window.start() >= now { Ok((asked.clone(), window)) } else { Err(Room::default()) }
+        };
+        let windows: Vec<(PromiseRequest, Window)> =
+            batch.all_or_none.iter().map(window).collect::<Result<_, Room>>()?;
+        let units = self.plan.book.promise(&windows)?;
+        let made = windows.into_iter().zip(units).zip(self.promises.highest + 1..);
+        Ok(made
+            .map(|(((asked, window), units), number)| Promise {
+                number,
+                id: asked.id.clone().unwrap_or_else(|| format!("p{number}")),
+                key: Some(key.to_owned()),
+                state: if window.start() <= now { PromiseState::Active } else { PromiseState::Promised },
+                from: window.start(),
+                until: window.end(),
+                asked,
+                units,
+                cause: String::new(),
+                tally: Tally::default(),
+                revision: 0,
+                made_at: now,
+                made_by: String::new(),
+            })
+            .collect())
+    }
+
+    /// A promise in another window, or with another width.
+    fn moved(&self, now: Tick, id: &str, to: &PromiseResize) -> Result<Promise, Room> {
+        self.check_revision(to.if_revision)?;
+        let promise = self.promises.find(id).filter(|one| one.is_live()).ok_or_else(Room::default)?;
+        let from = to.from.unwrap_or(promise.from);
+        let width = to.width.unwrap_or(promise.asked.width);
+        if (from, width) == (promise.from, promise.asked.width) {
+            return self.plan.book.resized(promise, to.until).map_err(|_| Room::default());
+        }
+        let asked = PromiseRequest { from: Some(from), until: to.until, width, ..promise.asked.clone() };
+        let window = Window::new(from.max(now), to.until).map_err(|_| Room::default())?;
+        let units = self.plan.book.replaced(promise, &asked, window)?;
+        Ok(Promise { asked, from: window.start(), until: window.end(), units, ..Promise::clone(promise) })
+    }
+
+    fn check_revision(&self, given: Option<u64>) -> Result<(), Room> {
+        if given.is_none_or(|given| given == self.promises.revision) { Ok(()) } else { Err(Room::default()) }
     }
 
     /// The reason why a task cannot run on a promise, if there is none.
@@ -105,11 +163,13 @@ impl Simulation<'_> {
     }
 
     fn end_tasks(&mut self, now: Millis, promise: &str, reason: &str) -> Result<(), SimulationError> {
-        let trace = self.trace;
-        for task in trace.of_promise(promise, now) {
+        let is_on =
+            |(task, _): &(&TraceTask, u64)| task.at <= now && task.promise.as_deref() == Some(promise);
+        let tasks = self.tasks.iter().zip(0..).filter(is_on).map(|(_, place)| TaskNumber(place));
+        for task in tasks.collect::<Vec<_>>() {
             let event = Event::PromiseEnded { reason: reason.to_owned() };
-            self.apply(now, TaskNumber(task), event, Actor::Scheduler, None)?;
-            self.stop(now, TaskNumber(task), SIGTERM)?;
+            self.apply(now, task, event, Actor::Scheduler, None)?;
+            self.stop(now, task, SIGTERM)?;
         }
         Ok(())
     }

@@ -1,8 +1,15 @@
 //! The input of a simulation: tasks, promises and losses of nodes, each with its time. Read from the standard workload format
 //! (`swf`), or from JSON lines (`lines`), which may be the events of a task service (`events`).
 
+use std::borrow::Cow;
+
+use estimand_api::selector::Selector;
 use estimand_capacity::{Amounts, Tick};
 use estimand_placement::Millis;
+use estimand_placement::policy::Policy;
+use estimand_placement::queue::TaskNumber;
+use estimand_placement::state::Progress;
+use estimand_placement::task::TaskView;
 use serde::{Deserialize, Serialize};
 
 mod events;
@@ -49,6 +56,30 @@ pub struct TracePromise {
     pub value: u64,
 }
 
+impl TraceTask {
+    pub(crate) fn view<'t>(
+        &'t self,
+        number: TaskNumber,
+        policy: Policy,
+        nodes: &'t Selector,
+        progress: &'t Progress,
+    ) -> TaskView<'t> {
+        TaskView {
+            number,
+            submitted_at: self.at,
+            priority: self.priority,
+            promise: self.promise.as_deref(),
+            amounts: Cow::Borrowed(&self.resources),
+            nodes,
+            policy,
+            needs_bound_labels: false,
+            has_image: false,
+            user: None,
+            progress,
+        }
+    }
+}
+
 fn one() -> u64 {
     1
 }
@@ -86,12 +117,5 @@ impl Trace {
         let mut trace = if first.starts_with('{') { lines::parse(text)? } else { swf::parse(text)? };
         trace.tasks.sort_by_key(|task| task.at);
         Ok(trace)
-    }
-
-    /// The places of the tasks on a promise that are submitted by then.
-    pub(crate) fn of_promise(&self, promise: &str, now: Millis) -> impl Iterator<Item = u64> {
-        let submitted = self.tasks.iter().take_while(move |task| task.at <= now).zip(0..);
-        let of_promise = move |(task, _): &(&TraceTask, u64)| task.promise.as_deref() == Some(promise);
-        submitted.filter(of_promise).map(|(_, place)| place)
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use estimand_api::task::end_grace;
+use estimand_api::task_stop::end_grace;
 use estimand_reservations::predict::Nothing;
 use estimand_reservations::simulation::{Grant, Setup, replay};
 use estimand_reservations::{Job, Money, Rate, Terms};

@@ -50,6 +50,7 @@ pub mod task_log;
 pub mod task_progress;
 pub mod task_record;
 pub mod task_state;
+pub mod task_stop;
 pub mod task_usage;
 pub mod tunnel;
 pub mod value;

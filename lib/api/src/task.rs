@@ -29,17 +29,6 @@ pub const PORT_VARIABLE: &str = "ESTIMAND_TASK_PORT";
 /// task; every node lets it through.
 pub const PARAMETERS_VARIABLE: &str = "ESTIMAND_TASK_PARAMETERS";
 
-/// Between SIGUSR1, by which a task that makes room hears that it is to write down how far it is, and SIGTERM.
-pub const CHECKPOINT_GRACE: Duration = Duration::from_secs(10);
-/// Between SIGTERM and SIGKILL.
-pub const STOP_GRACE: Duration = Duration::from_secs(10);
-
-/// Between SIGTERM and SIGKILL, or a soft limit and a hard one, at the end of a window: a tenth of it, at most [`STOP_GRACE`].
-/// The hard one is the window's end.
-pub fn end_grace(window: Duration) -> Duration {
-    (window / 10).min(STOP_GRACE)
-}
-
 /// How long a task may go on while its node is not heard of, at least and at most.
 pub const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
 /// The form of such a lease, for messages.
@@ -373,17 +362,4 @@ pub struct TaskNews {
     /// The unfinished lines of attempts, where they changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenLines>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_is_asked_to_end_inside_its_window() {
-        for (window, grace) in [(1_000, 100), (8_000, 800), (100_000, 10_000), (7_200_000, 10_000), (0, 0)] {
-            let window = Duration::from_millis(window);
-            assert_eq!(end_grace(window), Duration::from_millis(grace), "{window:?}");
-        }
-    }
 }

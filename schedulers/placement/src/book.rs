@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE};
+use estimand_api::task_stop::ROOM_GRACE;
 use estimand_capacity::{Claim, Ledger, LoanId, NodeId, PromiseId, Shape, Stage, Tick, Window};
 
 use super::cluster::Cluster;
@@ -58,7 +58,7 @@ pub struct Promised {
 impl Default for Book {
     /// With the notice of the task service.
     fn default() -> Book {
-        let notice = CHECKPOINT_GRACE + STOP_GRACE + TELLING;
+        let notice = ROOM_GRACE + TELLING;
         Book::new(Ledger::new(0).with_notice(notice.as_secs()))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use estimand_api::promise::{DEFAULT_CLASS, PromiseEnd, PromiseRecord, PromiseRequest, PromiseState};
-use estimand_api::task::end_grace;
+use estimand_api::task_stop::end_grace;
 use estimand_capacity::{Amounts, Tick, Window};
 
 use super::Millis;

@@ -231,6 +231,7 @@ class TaskDocument(TypedDict, total=False):
     nodes: str
     policy: str
     timeout: Union[float, str]
+    checkpointGrace: Union[float, str]
     retries: Union[int, Mapping[str, Json]]
     onLoss: str
     lease: Union[float, str]

@@ -15,6 +15,7 @@ use crate::schema::{of, optional};
 use crate::selector::Selector;
 use crate::task::LEASE_EXPECTED;
 use crate::task_files::MAX_TASK_FILES;
+use crate::task_stop::CHECKPOINT_GRACE_EXPECTED;
 
 const WORK: &str = "Its work";
 const WHERE: &str = "Its place";
@@ -181,6 +182,17 @@ pub const FIELDS: &[Field<TaskDocument>] = &[
         },
         write: |document| document.timeout.map(|timeout| json!(timeout)),
         flags: &[Flag::new("timeout", "SPAN", WHEN, SPAN)],
+        ..Field::PLAIN
+    },
+    Field {
+        name: "checkpointGrace",
+        expected: CHECKPOINT_GRACE_EXPECTED,
+        description: "How long it has from SIGUSR1, by which it is asked to save its work, until it is killed; by default 20 s. To make room \
+                      for a promise it has 20 s at most. With it, the end of its own promise begins with SIGUSR1, too",
+        schema: || optional::<Span>(""),
+        read: |it, document| document.checkpoint_grace = it.optional(checkpoint_grace),
+        write: |document| document.checkpoint_grace.map(|grace| json!(grace)),
+        flags: &[Flag::new("checkpoint-grace", "SPAN", WHEN, SPAN)],
         ..Field::PLAIN
     },
     Field {

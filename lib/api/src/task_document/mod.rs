@@ -75,6 +75,8 @@ pub struct TaskDocument {
     pub nodes: Selector,
     pub policy: Policy,
     pub timeout: Option<Span>,
+    /// From SIGUSR1, by which it is asked to save its work, until it is killed; none: as every task has it.
+    pub checkpoint_grace: Option<Span>,
     pub retries: Retries,
     pub on_loss: OnLoss,
     /// How long it goes on without its node's being heard of; none: as long as the service has it.

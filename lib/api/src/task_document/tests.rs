@@ -113,6 +113,9 @@ fn what_must_go_together_does() {
     for lease in ["100ms", "8d", "soon"] {
         has(json!({ "command": "x", "lease": lease }), "a duration from 1s to 7d");
     }
+    for grace in ["100ms", "2d", "soon"] {
+        has(json!({ "command": "x", "checkpointGrace": grace }), "a duration from 1s to 1d");
+    }
     has(json!({ "command": "x", "lease": "1h", "onLoss": "wait" }), "with which a task has none");
     has(json!({ "command": "x", "id": "a", "after": "a" }), "no task comes after itself");
 }

@@ -1,6 +1,8 @@
 //! Readers of single values in a task's document.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -14,6 +16,7 @@ use crate::problem::FieldError;
 use crate::resources;
 use crate::task::{LEASE_EXPECTED, LEASES, PARAMETERS_VARIABLE};
 use crate::task_files::{MAX_TASK_FILES, OutputPattern};
+use crate::task_stop::{CHECKPOINT_GRACE_EXPECTED, CHECKPOINT_GRACES};
 
 /// The width of the paper's columns.
 pub(super) const MAX_TEXT_BYTES: usize = 256;
@@ -190,10 +193,18 @@ pub(super) fn millis(value: &Value) -> Result<u64, String> {
 }
 
 pub(super) fn lease(value: &Value) -> Result<Span, String> {
+    span_within(value, &LEASES, LEASE_EXPECTED)
+}
+
+pub(super) fn checkpoint_grace(value: &Value) -> Result<Span, String> {
+    span_within(value, &CHECKPOINT_GRACES, CHECKPOINT_GRACE_EXPECTED)
+}
+
+fn span_within(value: &Value, bounds: &RangeInclusive<Duration>, expected: &str) -> Result<Span, String> {
     let micros = millis(value)?.saturating_mul(1000);
     match Span::from_micros(micros) {
-        Ok(span) if LEASES.contains(&span.as_std()) => Ok(span),
-        _ => Err(format!("is not {LEASE_EXPECTED}")),
+        Ok(span) if bounds.contains(&span.as_std()) => Ok(span),
+        _ => Err(format!("is not {expected}")),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::future::pending;
 use std::time::Duration;
 
-use estimand_api::task::{CHECKPOINT_GRACE, STOP_GRACE, TaskEnding};
+use estimand_api::task::TaskEnding;
 use estimand_api::task_log::OpenLine;
+use estimand_api::task_stop::{CHECKPOINT_GRACE, STOP_GRACE};
 use estimand_api::task_usage::TaskUsage;
 use tokio::time::{Instant, sleep_until};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use estimand_api::instant::to_rfc3339;
-use estimand_api::task::end_grace;
+use estimand_api::task_stop::end_grace;
 use estimand_reservation_service::Start;
 use serde_json::{Map, Value, json};
 

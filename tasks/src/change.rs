@@ -79,6 +79,14 @@ pub enum Rejection {
         "`{id}` has {open} tasks that are not over; only an array that is over is deleted: cancel it first"
     )]
     NotAllOver { id: String, open: u32 },
+    #[error("task `{id}` is {state}: nothing of it runs that could go back to the queue")]
+    Over { id: String, state: &'static str },
+    #[error("all tasks of `{0}` are over, or end for good: none can go back to the queue")]
+    AllOver(String),
+    #[error(
+        "task `{0}` was cancelled, or its promise has ended: it ends for good, and does not go back to the queue"
+    )]
+    EndsForGood(String),
     #[error(
         "there are {tasks} tasks with documents of {} MiB, and too few of them are over to make room", .bytes >> 20
     )]

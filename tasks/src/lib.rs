@@ -237,6 +237,7 @@ impl ServedPart for TaskService {
             .add(Role::User, said::progress, said::__path_progress)
             .add(Role::User, watching::watch, watching::__path_watch)
             .add(Role::User, changes::cancel, changes::__path_cancel)
+            .add(Role::User, changes::yield_task, changes::__path_yield_task)
             .add(Role::User, read::get, read::__path_get)
             .add(Role::User, tunneling::open, tunneling::__path_open)
             .add(Role::User, web::web, web::__path_web)

@@ -215,7 +215,7 @@ impl TaskTable {
 
     /// The end of a task's promise, as its node is told it at this moment.
     pub fn promise_end_of(&self, task: &Task, now: Millis) -> Option<PromiseEnd> {
-        self.promises.find(task.document.promise.as_ref()?)?.end_from(now)
+        self.promises.find(task.document.promise.as_ref()?)?.end_from(now, task.checkpoint_grace())
     }
 
     /// The oldest first.

@@ -12,6 +12,7 @@ use estimand_api::task::{TaskAssignment, TaskVolume, TaskWork};
 use estimand_api::task_document::{Input, TaskDocument};
 use estimand_api::task_files::{TaskInput, TaskOutputs};
 use estimand_api::task_progress::TaskProgress;
+use estimand_api::task_stop::StopOrder;
 use estimand_capacity::{Ledger, Tick};
 use estimand_store::TaskLogRow;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ use crate::core::promises::Promises;
 use crate::core::queue::TaskNumber;
 use crate::core::request::{Request, amounts};
 use crate::core::retries::OnLoss;
-use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, StopCause, Transition};
+use crate::core::state::{Actor, Event, Progress, Refused, Rules, State, Transition};
 use crate::core::task::TaskView;
 use crate::core::usage::Term;
 
@@ -212,21 +213,34 @@ impl Task {
     }
 
     /// Everything of it that its node is told; none if it belongs on none.
-    pub fn listing(&self) -> Option<(&str, u32, bool)> {
+    pub fn listing(&self) -> Option<(&str, u32, Option<StopOrder>)> {
         let node = self.placed_on()?;
-        Some((node, self.progress.attempt, self.progress.is_stopping()))
+        Some((node, self.progress.attempt, self.stop_order()))
+    }
+
+    /// The order to end it, if it is to end.
+    pub fn stop_order(&self) -> Option<StopOrder> {
+        self.progress.is_stopping().then(|| self.progress.present_order())
+    }
+
+    /// How long it has for a checkpoint, if its document says so.
+    pub fn checkpoint_grace(&self) -> Option<Duration> {
+        self.document.checkpoint_grace.map(Span::as_std)
     }
 
     /// The assignment for its node, with the end of its promise.
     pub fn assignment(&self, end: Option<PromiseEnd>) -> TaskAssignment {
+        let order = self.stop_order();
+        let StopOrder { grace_ms, checkpoint } = order.unwrap_or_default();
         TaskAssignment {
             id: self.id.clone(),
             attempt: self.progress.attempt,
             user: self.document.user.clone(),
             leased: self.document.on_loss != OnLoss::Wait,
             lease_ms: self.progress.lease_ms.map(|lease| lease.0),
-            stop: self.progress.is_stopping(),
-            checkpoint: self.progress.stop == Some(StopCause::MakeRoom),
+            stop: order.is_some(),
+            checkpoint,
+            grace_ms,
             end,
             work: self.work().into(),
         }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use estimand_api::task_document::TaskDocument;
 use estimand_api::task_log::{TaskLogLine, TaskStream};
+use estimand_api::task_stop::StopOrder;
 use estimand_store::TaskLogRow;
 
 use super::*;
@@ -53,7 +54,7 @@ fn change(edits: Vec<Edit>, deleted: &[&Task]) -> Change {
 
 fn cancelled(task: &Task) -> Edit {
     let mut edit = Edit::of(task);
-    assert_eq!(edit.apply(1, Event::Cancel, Actor::Scheduler), Ok(true));
+    assert_eq!(edit.apply(1, Event::Cancel(StopOrder::default()), Actor::Scheduler), Ok(true));
     edit
 }
 

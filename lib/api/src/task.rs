@@ -17,6 +17,7 @@ use crate::names::NodeName;
 use crate::promise::PromiseEnd;
 use crate::task_files::{OutputPattern, TaskInput, TaskOutputs};
 use crate::task_log::{OpenLines, TaskLog};
+use crate::task_stop::StopOrder;
 use crate::task_usage::TaskUsage;
 
 /// The label that agents claim which run containers: tasks with an image are placed on no other node.
@@ -54,14 +55,25 @@ pub struct TaskAssignment {
     /// It is to end now; it stays assigned until its end is reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop: bool,
-    /// With `stop`: it makes room and will be run again, so it is asked to write down how far it is before it is ended.
+    /// With `stop`: it is asked to save its work before it is ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
+    /// With `stop`: the milliseconds until it is killed, from when its agent hears of it; 0: at once. Absent: 10 s, with
+    /// `checkpoint` 20 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
     /// The end of the promise on which it runs; absent: it has none, or its end is told by `stop` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<PromiseEnd>,
     #[schema(value_type = TaskWork)]
     pub work: AssignedWork,
+}
+
+impl TaskAssignment {
+    /// The order to end it, if it is to end.
+    pub fn stop_order(&self) -> Option<StopOrder> {
+        self.stop.then_some(StopOrder { grace_ms: self.grace_ms, checkpoint: self.checkpoint })
+    }
 }
 
 /// The work of an assignment. One that this version cannot read is decoded all the same, so that it stops neither the
@@ -245,6 +257,9 @@ pub enum TaskStage {
     /// Nothing of it is left on the node, and all of its log was delivered before.
     Ended {
         ending: TaskEnding,
+        /// How its program ended, where `ending` is the reason for which it was ended. Agents of before don't say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<TaskEnding>,
         /// Agents of before don't say it, and of a container there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<TaskUsage>,
@@ -278,6 +293,11 @@ pub enum TaskEnding {
 impl TaskEnding {
     pub fn is_success(&self) -> bool {
         *self == TaskEnding::Exit(0)
+    }
+
+    /// It is how a program ended, and not the reason for which it was ended.
+    pub fn is_of_program(&self) -> bool {
+        matches!(self, TaskEnding::Exit(_) | TaskEnding::Signal(_) | TaskEnding::OutOfMemory)
     }
 
     /// It began, and something of it may be there to be kept.

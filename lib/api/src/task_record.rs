@@ -30,6 +30,10 @@ pub struct TaskRecord {
     /// How the last attempt that ended did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<TaskEnding>,
+    /// How the program of that attempt ended, where `ending` is the reason for which it was ended: an exit code of 0 after a
+    /// checkpoint was asked for, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<TaskEnding>,
     /// How many of its retries are used.
     #[serde(default)]
     pub failures: u32,

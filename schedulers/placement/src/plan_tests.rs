@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimand_api::labels::LabelMap;
 use estimand_api::promise::{PromiseRequest, PromiseState};
@@ -259,8 +260,16 @@ fn tasks_leave_inside_the_window_of_their_promise() {
         (left(&promises, Millis::of_tick(NOW + 45) - Millis(1)), left(&promises, Millis::of_tick(NOW + 45))),
         (0, 1)
     );
-    let end = promises.live().next().unwrap().end_from(Millis::of_tick(NOW + 20)).unwrap();
+    let end = promises.live().next().unwrap().end_from(Millis::of_tick(NOW + 20), None).unwrap();
     assert_eq!((end.until, end.left_ms, end.grace_ms), (NOW + 50, 30_000, 5_000));
+    assert_eq!(end.checkpoint_ms, None);
+    let with_checkpoint = |seconds: u64| {
+        let promise = promises.live().next().unwrap();
+        let end = promise.end_from(Millis::of_tick(NOW + 20), Some(Duration::from_secs(seconds))).unwrap();
+        assert_eq!((end.left_ms, end.grace_ms), (30_000, 5_000), "as an agent of before knows it");
+        end.checkpoint_ms
+    };
+    assert_eq!([2, 12, 60].map(with_checkpoint), [Some(5_000), Some(12_000), Some(25_000)]);
     // It was extended, and a longer window has no longer end.
     promises.apply(&given(NOW + 500, 3));
     assert_eq!(

@@ -56,7 +56,11 @@ impl Promise {
 
     /// Between the end of its tasks and that of its window.
     fn grace(&self) -> Duration {
-        end_grace(Duration::from_secs(self.until.saturating_sub(self.from)))
+        end_grace(self.length())
+    }
+
+    fn length(&self) -> Duration {
+        Duration::from_secs(self.until.saturating_sub(self.from))
     }
 
     /// When its tasks are asked to end.
@@ -64,14 +68,17 @@ impl Promise {
         Millis::of_tick(self.until).saturating_sub(self.grace().into())
     }
 
-    /// Its end, as an agent is told it at this moment; none if it ended otherwise.
-    pub fn end_from(&self, now: Millis) -> Option<PromiseEnd> {
+    /// Its end, as the agent of a task with such a grace for a checkpoint is told it at this moment; none if it ended otherwise.
+    pub fn end_from(&self, now: Millis, checkpoint: Option<Duration>) -> Option<PromiseEnd> {
         let has_end = self.is_live() || self.state == PromiseState::Over;
+        // Half of the window is for its work.
+        let checkpoint = checkpoint.map(|grace| grace.min(self.length() / 2).max(self.grace()));
         has_end.then(|| PromiseEnd {
             promise: self.id.clone(),
             until: self.until,
             left_ms: Millis::of_tick(self.until).saturating_sub(now).0,
             grace_ms: Millis::from(self.grace()).0,
+            checkpoint_ms: checkpoint.map(|grace| Millis::from(grace).0),
         })
     }
 

@@ -11,7 +11,8 @@
 //!     └── node heard of: as before
 //! ```
 //!
-//! A task that has to make room for a promise is STOPPING, too, and then QUEUED again, without using a retry. One whose
+//! A task that has to make room for a promise, or is sent back to the queue, is STOPPING, too, and then QUEUED again, without
+//! using a retry. One whose
 //! promise has ended is STOPPING and then FAILED, or CANCELLED if it was QUEUED.
 //!
 //! A task that comes after others is QUEUED, too, and not placed before they are over. If one of them ends otherwise
@@ -21,6 +22,7 @@
 //! one that skips states is taken, since what it says includes them. A task is never placed while an attempt may run.
 
 pub use estimand_api::task_state::TaskState as State;
+use estimand_api::task_stop::StopOrder;
 use estimand_api::task_usage::{TaskUsage, UsageSoFar};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +44,7 @@ pub enum Actor {
 
 /// Something that happened to a task; the cause of a transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "camelCase")]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A node was chosen for the next attempt.
     Place {
@@ -61,19 +63,33 @@ pub enum Event {
     End {
         attempt: u32,
         ending: Ending,
+        /// How its program ended, where the ending is the reason for which it was ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<Ending>,
         /// None: nobody measured it, as in what versions of before stored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<Box<TaskUsage>>,
     },
-    Cancel,
+    /// It is to end for good.
+    Cancel(StopOrder),
+    /// It is to end, and to wait for a node again.
+    Yield(StopOrder),
     /// A promise needs the capacity on which it runs.
     MakeRoom {
         attempt: u32,
         promise: String,
+        /// The grace that its document gives, and that is no longer than room may take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_ms: Option<u64>,
+        /// The grace of its document, which is longer than room may take and was cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut_from_ms: Option<u64>,
     },
     /// The promise on whose capacity it runs, or was to run, has ended.
     PromiseEnded {
         reason: String,
+        #[serde(default, skip_serializing_if = "StopOrder::is_plain")]
+        stop: StopOrder,
     },
     NodeLost {
         attempt: u32,
@@ -104,6 +120,8 @@ pub enum Event {
 pub enum StopCause {
     /// It is run again when it has made room.
     MakeRoom,
+    /// It is run again, since somebody sent it back to the queue.
+    Yield,
     PromiseEnded(String),
 }
 
@@ -132,6 +150,9 @@ pub struct Progress {
     pub lease_ms: Option<Millis>,
     /// How the last attempt that ended did.
     pub ending: Option<Ending>,
+    /// How the program of that attempt ended, where the ending is the reason for which it was ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Ending>,
     /// How many of its retries are used.
     pub failures: u32,
     /// It is not placed again before that.
@@ -146,6 +167,9 @@ pub struct Progress {
     pub begun: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopCause>,
+    /// How it is to end, while it is to.
+    #[serde(default, skip_serializing_if = "StopOrder::is_plain")]
+    pub stop_order: StopOrder,
     /// The tasks that it comes after and that are not over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<Awaited>,
@@ -204,18 +228,21 @@ impl Progress {
     fn after(&self, rules: &Rules, at: Millis, event: &Event) -> Result<Option<Progress>, Refused> {
         match event {
             Event::Place { attempt, node } => self.placed(at, *attempt, node),
-            Event::Cancel => Ok(self.cancelled()),
-            Event::MakeRoom { attempt, .. } => self.if_current(*attempt, || self.making_room()),
-            Event::PromiseEnded { reason } => Ok(self.without_promise(reason)),
+            Event::Cancel(order) => Ok(self.cancelled(*order)),
+            Event::Yield(order) => Ok(self.yielding(*order)),
+            Event::MakeRoom { attempt, grace_ms, .. } => {
+                self.if_current(*attempt, || self.making_room(*grace_ms))
+            }
+            Event::PromiseEnded { reason, stop } => Ok(self.without_promise(reason, *stop)),
             Event::Accept { attempt } => self.if_current(*attempt, || self.reached(State::Accepted)),
             Event::Prepare { attempt } => self.if_current(*attempt, || self.reached(State::Preparing)),
             Event::Start { attempt } => self.if_current(*attempt, || self.reached(State::Running)),
-            Event::End { attempt, ending, used } => self.if_current(*attempt, || {
+            Event::End { attempt, ending, program, used } => self.if_current(*attempt, || {
                 let used = match used {
                     Some(usage) => Some(Box::new(UsageSoFar::after(self.used.as_deref(), *attempt, **usage))),
                     None => self.used.clone(),
                 };
-                Some(Progress { used, ..self.ended(rules, at, ending) })
+                Some(Progress { used, program: program.clone(), ..self.ended(rules, at, ending) })
             }),
             Event::NodeLost { attempt } => self.if_current(*attempt, || {
                 let lost = Progress { state: State::Lost, before_loss: Some(self.state), ..self.clone() };
@@ -287,8 +314,14 @@ impl Progress {
     }
 
     fn ended(&self, rules: &Rules, at: Millis, ending: &Ending) -> Progress {
-        let mut next =
-            Progress { ending: Some(ending.clone()), before_loss: None, stop: None, ..self.clone() };
+        let mut next = Progress {
+            ending: Some(ending.clone()),
+            program: None,
+            before_loss: None,
+            stop: None,
+            stop_order: StopOrder::default(),
+            ..self.clone()
+        };
         let may_retry = ending.may_pass() && self.failures < rules.retries.count;
         // Its node says itself what would be found out when the lease is over.
         let on_loss = (*ending == Ending::NodeLost).then_some(rules.on_loss);
@@ -296,7 +329,9 @@ impl Progress {
         match &self.stop {
             // It was done before it could be stopped.
             _ if ending.is_success() => {}
-            Some(StopCause::MakeRoom) => return Progress { state: State::Queued, not_before: None, ..next },
+            Some(StopCause::MakeRoom | StopCause::Yield) => {
+                return Progress { state: State::Queued, not_before: None, ..next };
+            }
             Some(StopCause::PromiseEnded(reason)) => {
                 return Progress {
                     state: State::Failed,
@@ -340,8 +375,10 @@ impl Progress {
         Some(Progress {
             state,
             ending: Some(Ending::NodeLost),
+            program: None,
             before_loss: None,
             stop: None,
+            stop_order: StopOrder::default(),
             ..self.clone()
         })
     }

@@ -49,13 +49,13 @@ impl Usage {
     pub fn after(self, before: &Progress, event: &Event, at: Millis, term: &Term) -> Usage {
         match (before.state, event) {
             // Its node may run it still: that shows when the node is back, or nothing can run there any more.
-            (State::Lost, Event::PromiseEnded { .. } | Event::Cancel) => self,
+            (State::Lost, Event::PromiseEnded { .. } | Event::Cancel(_) | Event::Yield(_)) => self,
             (State::Lost, Event::LeaseOver { .. } | Event::End { ending: Ending::NodeLost, .. }) => {
                 self.with(&Share::Missed(Millis(0)), at, term)
             }
             (_, Event::End { .. }) if before.missed_its_end() => self,
             // It was to begin to the end, however early it is asked to leave.
-            (_, Event::PromiseEnded { reason }) if PromiseEnd::is_by_time(reason) => {
+            (_, Event::PromiseEnded { reason, .. }) if PromiseEnd::is_by_time(reason) => {
                 let share = share(before, term);
                 let until = if matches!(share, Share::Missed(_)) { term.window.end.max(at) } else { at };
                 self.with(&share, until, term)
@@ -148,6 +148,8 @@ impl Tally {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use estimand_api::task_stop::StopOrder;
+
     use super::super::state::{Actor, Rules};
     use super::*;
 
@@ -178,26 +180,27 @@ mod tests {
         assert_eq!((begun.usage.had.0, begun.usage.missed.0, begun.since.0), (0, 2_000, 2_000));
         events.extend(cut_off(30_000, 50_000));
         assert_eq!(through(events.clone()).usage.had.0, 48_000, "as long as nothing else is known");
-        events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }));
+        events.push((35_000, Event::End { attempt: 1, ending: Ending::Exit(0), program: None, used: None }));
         let over = through(events);
         assert_eq!((over.usage.had.0, over.usage.missed.0), (33_000, 2_000));
     }
 
     #[test]
     fn what_had_not_begun_at_its_end_missed_all_of_its_time_unless_it_is_told_that_it_had() {
-        let leaves = Event::PromiseEnded { reason: PromiseEnd::reason("p") };
+        let leaves = Event::PromiseEnded { reason: PromiseEnd::reason("p"), stop: StopOrder::default() };
         let queued = through(vec![(90_000, leaves.clone())]);
         assert_eq!((queued.state, queued.usage.missed.0), (State::Cancelled, 100_000));
         let placed = (20_000, Event::Place { attempt: 1, node: "n".to_owned() });
         let mut events = vec![placed, (90_000, leaves)];
         assert_eq!(through(events.clone()).usage.missed.0, 100_000);
-        let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0), used: None });
+        let end = |at| (at, Event::End { attempt: 1, ending: Ending::Exit(0), program: None, used: None });
         let unbegun = through([events.clone(), vec![end(91_000)]].concat());
         assert_eq!((unbegun.usage.had.0, unbegun.usage.missed.0), (0, 100_000));
         events.extend([(30_000, Event::Start { attempt: 1 }), end(91_000)]);
         let over = through(events);
         assert_eq!((over.usage.had.0, over.usage.missed.0), (61_000, 30_000));
-        let given_back = Event::PromiseEnded { reason: "its promise `p` was released".to_owned() };
+        let reason = "its promise `p` was released".to_owned();
+        let given_back = Event::PromiseEnded { reason, stop: StopOrder::default() };
         assert_eq!(through(vec![(90_000, given_back)]).usage.missed.0, 90_000);
     }
 
@@ -207,7 +210,7 @@ mod tests {
             (0, Event::Place { attempt: 1, node: "n".to_owned() }),
             (1_000, Event::Start { attempt: 1 }),
             (9_000, Event::NodeLost { attempt: 1 }),
-            (4_000, Event::End { attempt: 1, ending: Ending::Exit(0), used: None }),
+            (4_000, Event::End { attempt: 1, ending: Ending::Exit(0), program: None, used: None }),
         ]);
         assert_eq!((over.usage.had.0, over.usage.missed.0), (3_000, 1_000));
     }

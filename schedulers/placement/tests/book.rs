@@ -10,11 +10,12 @@ use std::sync::Arc;
 use estimand_api::labels::LabelMap;
 use estimand_api::promise::{CLASS_LABEL, PromiseRequest, PromiseState};
 use estimand_api::selector::Selector;
+use estimand_api::task_stop::StopOrder;
 use estimand_capacity::{Amounts, Ledger, NodeId, Resource, Standing, Tick, Window};
 use estimand_placement::Millis;
 use estimand_placement::book::Book;
 use estimand_placement::nodes::Offer;
-use estimand_placement::plan::Plan;
+use estimand_placement::plan::{Displacement, Plan};
 use estimand_placement::policy::Policy;
 use estimand_placement::promise::{Promise, PromiseChange};
 use estimand_placement::promises::Promises;
@@ -351,7 +352,7 @@ impl World {
             let Some(reason) = promise.end() else { continue };
             let of_promise = |task: &&Task| task.promise.as_ref() == Some(&promise.id);
             for task in self.staged.tasks.values().filter(of_promise) {
-                let event = Event::PromiseEnded { reason: reason.clone() };
+                let event = Event::PromiseEnded { reason: reason.clone(), stop: StopOrder::default() };
                 tasks.insert(task.number, task.after(self.now, event));
             }
         }
@@ -430,8 +431,8 @@ impl World {
         let attempt = task.progress.attempt;
         let event = match event {
             0 | 1 => Event::Start { attempt },
-            2 | 3 => Event::End { attempt, ending: Ending::Exit(0), used: None },
-            4 => Event::Cancel,
+            2 | 3 => Event::End { attempt, ending: Ending::Exit(0), program: None, used: None },
+            4 => Event::Cancel(StopOrder::default()),
             5 => Event::NodeLost { attempt },
             6 => Event::NodeBack { attempt },
             _ => Event::LeaseOver { attempt },
@@ -458,8 +459,9 @@ impl World {
         self.check_draft()?;
         let displaced = self.plan.displace();
         let leaving = displaced.into_iter().map(|displacement| {
-            let event = Event::MakeRoom { attempt: displacement.attempt, promise: displacement.promise };
-            self.staged.tasks[&displacement.task].after(self.now, event)
+            let Displacement { task, attempt, promise } = displacement;
+            let event = Event::MakeRoom { attempt, promise, grace_ms: None, cut_from_ms: None };
+            self.staged.tasks[&task].after(self.now, event)
         });
         let leaving: Vec<Task> = leaving.collect();
         let is_stored = leaving.is_empty() || self.commit_tasks(leaving);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use estimand_api::task_stop::StopOrder;
 use estimand_api::task_usage::TaskUsage;
 use estimand_placement::Millis;
 use estimand_placement::dependency::{Awaited, On};
@@ -19,7 +20,7 @@ fn place(attempt: u32) -> Event {
 }
 
 fn end(attempt: u32, ending: Ending) -> Event {
-    Event::End { attempt, ending, used: None }
+    Event::End { attempt, ending, program: None, used: None }
 }
 
 /// Applies events a minute apart.
@@ -29,6 +30,18 @@ fn after(rules: Rules, events: &[Event]) -> Progress {
         progress.apply(&rules, Millis(at as u64 * 60_000), event.clone(), Actor::Scheduler).unwrap();
     }
     progress
+}
+
+fn cancel() -> Event {
+    Event::Cancel(StopOrder::default())
+}
+
+fn room_for(promise: &str, attempt: u32) -> Event {
+    Event::MakeRoom { attempt, promise: promise.to_owned(), grace_ms: None, cut_from_ms: None }
+}
+
+fn promise_ended() -> Event {
+    Event::PromiseEnded { reason: "over".to_owned(), stop: StopOrder::default() }
 }
 
 #[track_caller]
@@ -75,7 +88,7 @@ fn a_failure_is_tried_again_after_a_pause_and_not_for_ever() {
 fn each_attempt_that_was_measured_counts() {
     let used = |attempt, seconds: u64| {
         let usage = TaskUsage { ran_us: seconds * 1_000_000, ..TaskUsage::default() };
-        Event::End { attempt, ending: Ending::Signal(9), used: Some(Box::new(usage)) }
+        Event::End { attempt, ending: Ending::Signal(9), program: None, used: Some(Box::new(usage)) }
     };
     let events =
         [place(1), used(1, 3), place(2), end(2, Ending::Signal(9)), place(3), used(3, 4), used(3, 9)];
@@ -97,7 +110,7 @@ fn each_attempt_that_was_measured_counts() {
 #[test]
 fn what_makes_room_waits_again_and_uses_no_retry() {
     let once = rules(0, OnLoss::Restart);
-    let room = |attempt| Event::MakeRoom { attempt, promise: "p".to_owned() };
+    let room = |attempt| room_for("p", attempt);
     let start = Event::Start { attempt: 1 };
     for ending in [Ending::Cancelled, Ending::Signal(9), Ending::Exit(3), Ending::NodeLost] {
         let progress = after(once, &[place(1), start.clone(), room(1), end(1, ending)]);
@@ -109,19 +122,102 @@ fn what_makes_room_waits_again_and_uses_no_retry() {
     let told = after(once, &[place(1), room(1), room(1)]);
     assert_eq!((told.state, told.is_stopping()), (State::Stopping, true));
     // A user who cancels it meanwhile does not want it again.
-    let cancelled = [place(1), room(1), Event::Cancel, end(1, Ending::Cancelled)];
+    let cancelled = [place(1), room(1), cancel(), end(1, Ending::Cancelled)];
     check(once, &cancelled, State::Cancelled, Some(Ending::Cancelled));
-    let mine = [place(1), Event::Cancel, room(1), end(1, Ending::Cancelled)];
+    let mine = [place(1), cancel(), room(1), end(1, Ending::Cancelled)];
     check(once, &mine, State::Cancelled, Some(Ending::Cancelled));
     let lost = [place(1), room(1), Event::NodeLost { attempt: 1 }, Event::LeaseOver { attempt: 1 }];
     check(once, &lost, State::Queued, Some(Ending::NodeLost));
     check(once, &[room(1)][..0], State::Queued, None);
 }
 
+fn order_of(grace_ms: impl Into<Option<u64>>, checkpoint: bool) -> StopOrder {
+    StopOrder { grace_ms: grace_ms.into(), checkpoint }
+}
+
+#[test]
+fn what_is_sent_back_to_the_queue_waits_again_and_uses_no_retry() {
+    let once = rules(0, OnLoss::Restart);
+    let sent_back = || Event::Yield(order_of(60_000, true));
+    let start = Event::Start { attempt: 1 };
+    for ending in [Ending::Cancelled, Ending::Signal(9), Ending::Exit(3), Ending::NodeLost] {
+        let program = Some(Ending::Exit(0));
+        let ends = Event::End { attempt: 1, ending, program: program.clone(), used: None };
+        let progress = after(once, &[place(1), start.clone(), sent_back(), ends]);
+        assert_eq!((progress.state, progress.failures, progress.not_before), (State::Queued, 0, None));
+        assert_eq!(
+            (progress.stop, progress.stop_order, progress.program),
+            (None, StopOrder::default(), program)
+        );
+    }
+    // It was done before it was told.
+    let done = [place(1), start, sent_back(), end(1, Ending::Exit(0))];
+    check(once, &done, State::Succeeded, Some(Ending::Exit(0)));
+    check(once, &[sent_back()], State::Queued, None);
+    let cancelled = [place(1), cancel(), sent_back(), end(1, Ending::Cancelled)];
+    check(once, &cancelled, State::Cancelled, Some(Ending::Cancelled));
+    let cancelled = [place(1), sent_back(), cancel(), end(1, Ending::Cancelled)];
+    check(once, &cancelled, State::Cancelled, Some(Ending::Cancelled));
+    let lost = [place(1), Event::NodeLost { attempt: 1 }, sent_back(), Event::LeaseOver { attempt: 1 }];
+    check(once, &lost, State::Queued, Some(Ending::NodeLost));
+}
+
+#[test]
+fn a_later_order_makes_no_end_come_later() {
+    let once = rules(0, OnLoss::Restart);
+    let order_after = |events: &[Event]| {
+        let progress = after(once, &[&[place(1), Event::Start { attempt: 1 }], events].concat());
+        assert!(progress.is_stopping());
+        progress.present_order()
+    };
+    let long = || Event::Cancel(order_of(3_600_000, true));
+    assert_eq!(order_after(&[long()]), order_of(3_600_000, true));
+    assert_eq!(order_after(&[long(), cancel()]), order_of(None, false));
+    assert_eq!(order_after(&[cancel(), long()]), order_of(None, false));
+    assert_eq!(order_after(&[long(), Event::Cancel(order_of(0, false)), cancel()]), order_of(0, false));
+    // Room for a promise is made in time, whoever told it to end before.
+    assert_eq!(order_after(&[room_for("p", 1)]), order_of(None, true));
+    assert_eq!(order_after(&[long(), room_for("p", 1)]), order_of(20_000, true));
+    assert_eq!(order_after(&[cancel(), room_for("p", 1)]), order_of(None, false));
+    // Its promise ends while it saves its work.
+    assert_eq!(order_after(&[Event::Yield(order_of(60_000, true)), promise_ended()]), order_of(20_000, true));
+    assert_eq!(order_after(&[promise_ended()]), order_of(None, false));
+}
+
+#[test]
+fn what_the_version_before_stored_is_read() {
+    let event = |text: &str| serde_json::from_str::<Event>(text).unwrap();
+    assert_eq!(event(r#"{"event":"cancel"}"#), cancel());
+    assert_eq!(event(r#"{"event":"makeRoom","attempt":1,"promise":"p"}"#), room_for("p", 1));
+    assert_eq!(event(r#"{"event":"promiseEnded","reason":"over"}"#), promise_ended());
+    for (event, text) in [
+        (cancel(), r#"{"event":"cancel"}"#),
+        (Event::Yield(order_of(0, false)), r#"{"event":"yield","graceMs":0}"#),
+        (
+            Event::MakeRoom {
+                attempt: 1,
+                promise: "p".to_owned(),
+                grace_ms: Some(20),
+                cut_from_ms: Some(60),
+            },
+            r#"{"event":"makeRoom","attempt":1,"promise":"p","graceMs":20,"cutFromMs":60}"#,
+        ),
+        (Event::Cancel(order_of(5, true)), r#"{"event":"cancel","graceMs":5,"checkpoint":true}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&event).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event);
+    }
+    // It had told what makes room to save its work, without an order.
+    let stopping = after(rules(0, OnLoss::Restart), &[place(1), room_for("p", 1)]);
+    let before = Progress { stop_order: StopOrder::default(), ..stopping };
+    assert!(!serde_json::to_string(&before).unwrap().contains("stopOrder"));
+    assert_eq!(before.present_order(), order_of(None, true));
+}
+
 #[test]
 fn a_task_ends_with_its_promise() {
     let often = rules(9, OnLoss::Restart);
-    let over = || Event::PromiseEnded { reason: "over".to_owned() };
+    let over = promise_ended;
     let promise = || Some(Ending::Promise("over".to_owned()));
     check(often, &[over()], State::Cancelled, promise());
     let runs = [place(1), Event::Start { attempt: 1 }, over(), end(1, Ending::Cancelled)];
@@ -130,9 +226,9 @@ fn a_task_ends_with_its_promise() {
     check(often, &done, State::Succeeded, Some(Ending::Exit(0)));
     let lost = [place(1), Event::NodeLost { attempt: 1 }, over(), Event::LeaseOver { attempt: 1 }];
     check(often, &lost, State::Failed, promise());
-    let room = Event::MakeRoom { attempt: 1, promise: "p".to_owned() };
+    let room = room_for("p", 1);
     check(often, &[place(1), room, over(), end(1, Ending::Cancelled)], State::Failed, promise());
-    let cancelled = [place(1), Event::Cancel, over(), end(1, Ending::Cancelled)];
+    let cancelled = [place(1), cancel(), over(), end(1, Ending::Cancelled)];
     check(often, &cancelled, State::Cancelled, Some(Ending::Cancelled));
     check(often, &[place(1), end(1, Ending::Exit(0)), over()], State::Succeeded, Some(Ending::Exit(0)));
 }
@@ -142,17 +238,17 @@ fn a_cancelled_task_stops_wherever_it_is() {
     let rules = rules(5, OnLoss::Restart);
     let steps =
         [place(1), Event::Accept { attempt: 1 }, Event::Prepare { attempt: 1 }, Event::Start { attempt: 1 }];
-    check(rules, &[Event::Cancel, Event::Cancel], State::Cancelled, Some(Ending::Cancelled));
+    check(rules, &[cancel(), cancel()], State::Cancelled, Some(Ending::Cancelled));
     for reached in 1..=steps.len() {
         let mut events = steps[..reached].to_vec();
-        events.extend([Event::Cancel, Event::Start { attempt: 1 }]);
+        events.extend([cancel(), Event::Start { attempt: 1 }]);
         check(rules, &events, State::Stopping, None);
         events.push(end(1, Ending::Signal(15)));
         check(rules, &events, State::Cancelled, Some(Ending::Signal(15)));
     }
-    let done = [place(1), Event::Cancel, end(1, Ending::Exit(0))];
+    let done = [place(1), cancel(), end(1, Ending::Exit(0))];
     check(rules, &done, State::Succeeded, Some(Ending::Exit(0)));
-    let lost = [place(1), Event::NodeLost { attempt: 1 }, Event::Cancel, Event::LeaseOver { attempt: 1 }];
+    let lost = [place(1), Event::NodeLost { attempt: 1 }, cancel(), Event::LeaseOver { attempt: 1 }];
     check(rules, &lost, State::Cancelled, Some(Ending::NodeLost));
 }
 
@@ -192,7 +288,7 @@ fn a_loss_that_the_node_reports_is_one_like_any_other() {
     // Its node is there, and what ran is not.
     check(rules(0, OnLoss::Wait), &lost, State::Failed, Some(Ending::NodeLost));
     check(rules(1, OnLoss::Wait), &lost, State::Queued, Some(Ending::NodeLost));
-    let stopping = [place(1), Event::Cancel, end(1, Ending::NodeLost)];
+    let stopping = [place(1), cancel(), end(1, Ending::NodeLost)];
     check(rules(0, OnLoss::Restart), &stopping, State::Cancelled, Some(Ending::NodeLost));
 }
 
@@ -253,7 +349,7 @@ fn a_task_waits_for_others_and_ends_when_it_can_never_run() {
     let (never, _) = heard(&one, 1, false, false);
     assert_eq!((never.state, never.ending), (State::Cancelled, Some(Ending::Dependency("t1".to_owned()))));
     let mut cancelled = waiting;
-    cancelled.apply(&rules, Millis(5), Event::Cancel, Actor::Scheduler).unwrap().unwrap();
+    cancelled.apply(&rules, Millis(5), cancel(), Actor::Scheduler).unwrap().unwrap();
     assert_eq!((cancelled.state, cancelled.awaits.len()), (State::Cancelled, 0));
 }
 
@@ -263,6 +359,11 @@ fn the_wire_has_the_paper_s_words() {
     assert_eq!(text, r#"["ACCEPTED","PREPARING"]"#);
     let event = serde_json::to_string(&end(1, Ending::Exit(3))).unwrap();
     assert_eq!(event, r#"{"event":"end","attempt":1,"ending":{"exit":3}}"#);
+}
+
+fn order() -> impl Strategy<Value = StopOrder> {
+    let grace = prop_oneof![Just(None), Just(Some(0)), Just(Some(5_000)), Just(Some(3_600_000))];
+    (grace, any::<bool>()).prop_map(|(grace_ms, checkpoint)| StopOrder { grace_ms, checkpoint })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -280,12 +381,14 @@ fn event() -> impl Strategy<Value = Event> {
         2 => attempt().prop_map(|attempt| Event::Accept { attempt }),
         2 => attempt().prop_map(|attempt| Event::Start { attempt }),
         2 => (attempt(), ending).prop_map(|(attempt, ending)| end(attempt, ending)),
-        1 => Just(Event::Cancel),
+        1 => Just(cancel()),
         2 => attempt().prop_map(|attempt| Event::NodeLost { attempt }),
         1 => attempt().prop_map(|attempt| Event::NodeBack { attempt }),
         1 => attempt().prop_map(|attempt| Event::LeaseOver { attempt }),
-        2 => attempt().prop_map(|attempt| Event::MakeRoom { attempt, promise: "p".to_owned() }),
-        1 => Just(Event::PromiseEnded { reason: "over".to_owned() }),
+        2 => attempt().prop_map(|attempt| room_for("p", attempt)),
+        1 => Just(promise_ended()),
+        2 => order().prop_map(Event::Yield),
+        1 => order().prop_map(Event::Cancel),
     ]
 }
 
@@ -309,7 +412,7 @@ proptest! {
             }
             let is_lost = progress.ending == Some(Ending::NodeLost);
             let queued_again = before.state.is_placed() && progress.state == State::Queued;
-            let made_room = queued_again && before.stop == Some(StopCause::MakeRoom);
+            let made_room = queued_again && matches!(before.stop, Some(StopCause::MakeRoom | StopCause::Yield));
             displaced += u32::from(made_room);
             restarted += u32::from(is_lost && queued_again && !made_room && progress.failures == before.failures);
             let again = progress.clone();

@@ -345,7 +345,7 @@ impl<'a> Simulation<'a> {
     fn finish(&mut self, now: Millis, node: NodeId) -> Result<(), SimulationError> {
         if let Some(task) = self.nodes[node.index()].finish(now) {
             let attempt = self.outcome.states[task.0 as usize].attempt;
-            let event = Event::End { attempt, ending: Ending::Exit(0), used: None };
+            let event = Event::End { attempt, ending: Ending::Exit(0), program: None, used: None };
             self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
             if let Some(run) = self.runs.remove(&task) {
                 let submitted_at = self.tasks[task.0 as usize].at;
@@ -363,7 +363,7 @@ impl<'a> Simulation<'a> {
         let Some(Run { node, .. }) = self.runs.remove(&task) else { return Ok(()) };
         self.nodes[node.index()].stop(now, task);
         let attempt = self.outcome.states[task.0 as usize].attempt;
-        let event = Event::End { attempt, ending: Ending::Signal(signal), used: None };
+        let event = Event::End { attempt, ending: Ending::Signal(signal), program: None, used: None };
         self.apply(now, task, event, Actor::Agent(self.name(node)), None)?;
         self.foresee(node);
         Ok(())

@@ -2,6 +2,7 @@
 //! Its story is drawn first, and the events of the task follow from that; so the truth does not come from what is tested.
 #![allow(clippy::unwrap_used)]
 
+use estimand_api::task_stop::StopOrder;
 use estimand_placement::Millis;
 use estimand_placement::retries::{Ending, OnLoss, Retries};
 use estimand_placement::state::{Actor, Event, Progress, Rules, State};
@@ -93,7 +94,7 @@ impl StoryTask {
         let after = self.now + time;
         if before < self.end() && self.end() <= after && self.ended.is_none() {
             self.now = self.end();
-            self.tell(Event::PromiseEnded { reason: String::new() });
+            self.tell(Event::PromiseEnded { reason: String::new(), stop: StopOrder::default() });
         }
         self.now = after;
         after.min(self.end()) - before.min(self.end())
@@ -126,7 +127,7 @@ impl StoryTask {
         let _ = self.wait(story.unbegun);
         if self.now >= self.end() {
             // Its node hears first that it is to end.
-            self.tell(Event::End { attempt, ending: Ending::Cancelled, used: None });
+            self.tell(Event::End { attempt, ending: Ending::Cancelled, program: None, used: None });
             return true;
         }
         self.tell(Event::Start { attempt });
@@ -152,7 +153,7 @@ impl StoryTask {
                 return self.ended.is_some();
             }
         };
-        self.tell(Event::End { attempt, ending, used: None });
+        self.tell(Event::End { attempt, ending, program: None, used: None });
         if self.progress.state == State::Queued {
             // The pause after a failure of its own.
             let _ = self.pass(PAUSE);

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use estimand_api::task::TaskWork;
+use estimand_api::task_stop::StopOrder;
 use estimand_exec::Identity;
 
 use super::folder::{Accepted, AttemptFolder};
 use super::lock;
 use super::promise_end::WindowEnd;
 use super::record::End;
+use super::stop_order;
 use crate::runners::Runner;
 
 /// An attempt that is on this node.
@@ -29,6 +31,8 @@ pub struct Attempt {
     ended: OnceLock<Progress>,
     /// The end of its promise, if it has one.
     end: Mutex<Option<WindowEnd>>,
+    /// How it was told to end last, if it was.
+    stop_order: Mutex<Option<StopOrder>>,
 }
 
 /// A mark that an attempt keeps.
@@ -56,7 +60,8 @@ impl Attempt {
         let ended = OnceLock::new();
         let end = Mutex::new(end);
         let runner = Ok(None);
-        Attempt { folder, accepted, runner, is_over, is_stopped, is_gone, ended, end }
+        let stop_order = Mutex::default();
+        Attempt { folder, accepted, runner, is_over, is_stopped, is_gone, ended, end, stop_order }
     }
 
     #[must_use]
@@ -80,6 +85,8 @@ impl Attempt {
         for mark in [Mark::Stop, Mark::Gone] {
             attempt.flag(mark).store(attempt.folder.has(mark.name()), Ordering::Relaxed);
         }
+        // An order that cannot be read is told again.
+        *lock(&attempt.stop_order) = stop_order::read(&attempt.folder).ok().flatten();
         attempt
     }
 
@@ -92,19 +99,34 @@ impl Attempt {
         self.flag(mark).load(Ordering::Relaxed)
     }
 
-    /// Marks it, and wakes its keeper, the first time, which this was if it is true.
-    pub fn tell_to_end(&self, mark: Mark, checkpoint: bool) -> io::Result<bool> {
-        if self.is_marked(mark) {
+    /// Tells it to end in this way, unless it was told that last; true if it was not. A keeper of the version before knows the
+    /// marks alone.
+    pub fn tell_to_stop(&self, order: StopOrder) -> io::Result<bool> {
+        let mut known = lock(&self.stop_order);
+        if *known == Some(order) {
             return Ok(false);
         }
-        // Before the other, so that the keeper does not end it without one.
-        if checkpoint {
-            self.folder.mark("checkpoint")?;
+        // Before the mark, so that the keeper does not end it in another way.
+        stop_order::write(&self.folder, &order, known.is_none())?;
+        self.mark(Mark::Stop)?;
+        *known = Some(order);
+        Ok(true)
+    }
+
+    /// Tells it to end, since it belongs here no more; true the first time.
+    pub fn tell_gone(&self) -> io::Result<bool> {
+        if self.is_marked(Mark::Gone) {
+            return Ok(false);
         }
+        self.mark(Mark::Gone)?;
+        Ok(true)
+    }
+
+    fn mark(&self, mark: Mark) -> io::Result<()> {
         self.folder.mark(mark.name())?;
         self.flag(mark).store(true, Ordering::Relaxed);
         self.folder.wake();
-        Ok(true)
+        Ok(())
     }
 
     /// Takes the word of the task service about the end of its promise: for its keeper, which is woken if it is another one.
@@ -150,7 +172,7 @@ impl Mark {
     /// The name of its file.
     fn name(self) -> &'static str {
         match self {
-            Mark::Stop => "stop",
+            Mark::Stop => stop_order::STOP,
             Mark::Gone => "gone",
         }
     }
@@ -175,17 +197,25 @@ mod tests {
         folder.accept(&accepted, None, None).unwrap();
         let attempt = Attempt::new(folder.clone(), accepted.clone(), None);
         assert_eq!(attempt.progress().unwrap(), Progress::default());
-        assert!(attempt.tell_to_end(Mark::Stop, true).unwrap());
-        assert!(!attempt.tell_to_end(Mark::Stop, true).unwrap(), "only the first time");
+        assert_eq!(stop_order::read(&folder).unwrap(), None);
+        let order = StopOrder { grace_ms: Some(30_000), checkpoint: true };
+        assert!(attempt.tell_to_stop(order).unwrap());
+        assert!(!attempt.tell_to_stop(order).unwrap(), "only the first time");
         assert!(folder.has("stop") && folder.has("checkpoint"));
+        assert_eq!(stop_order::read(&folder).unwrap(), Some(order));
         let next = Attempt::found(folder.clone(), accepted);
         assert!(next.is_marked(Mark::Stop) && !next.is_marked(Mark::Gone));
+        assert!(!next.tell_to_stop(order).unwrap(), "the agent before it did");
+        assert!(next.tell_to_stop(StopOrder::default()).unwrap(), "another order");
+        assert_eq!(stop_order::read(&folder).unwrap(), Some(StopOrder::default()));
+        assert!(next.tell_gone().unwrap() && !next.tell_gone().unwrap());
 
         let Beginning::Now(mut record) = folder.begin("k").unwrap() else { panic!() };
         record.add_running(8).unwrap();
         let running = Progress { begun: true, running: Some(8), end: None };
         assert_eq!(next.progress().unwrap(), running);
-        let end = End { at: 9, ending: TaskEnding::Cancelled, used: None };
+        let program = Some(TaskEnding::Exit(0));
+        let end = End { at: 9, ending: TaskEnding::Cancelled, program, used: None };
         record.add_end(&end).unwrap();
         let ended = Progress { end: Some(end), ..running };
         assert_eq!(next.progress().unwrap(), ended);

@@ -70,5 +70,5 @@ fn steps_ends_and_the_end_of_a_promise_are_read() {
     let ending = folder("newer.1").end().unwrap().unwrap().ending;
     assert!(matches!(ending, TaskEnding::NotStarted(reason) if reason.contains("`sandbox`")));
     let end = WindowEnd::read(&folder("files.3")).unwrap().unwrap();
-    assert_eq!((end.promise.as_str(), end.hard - end.soft), ("p-1", 30_000_000_000));
+    assert_eq!((end.promise.as_str(), end.hard - end.begins()), ("p-1", 30_000_000_000));
 }

@@ -14,6 +14,8 @@
 //! | `end` | agent | when its promise ends, on the machine's clock: a [`WindowEnd`] |
 //! | `port` | agent | the port that it was given, if it asked for any |
 //! | `stop` | agent | it is to end |
+//! | `checkpoint` | agent | with `stop`: it is to save its work first |
+//! | `stop.json` | agent | with `stop`: the order, if it says [more than the marks](super::stop_order) |
 //! | `gone` | agent | it belongs here no more: it ends, and the folder goes |
 //! | `delivered` | agent | the first line that the task service has not taken |
 //! | `keeper.log` | keeper | notes for the operator |
@@ -362,11 +364,11 @@ mod tests {
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (None, 0));
         assert_eq!(folder.attempt(), Some(("a.b".to_owned(), 1)));
         folder.write_delivered(12).unwrap();
-        let end = End { at: 9, ending: TaskEnding::Exit(3), used: None };
+        let end = End { at: 9, ending: TaskEnding::Exit(3), program: None, used: None };
         folder.write_end(&end).unwrap();
         assert_eq!((found[0].end().unwrap(), found[0].delivered()), (Some(end), 12));
         let Beginning::Now(mut record) = folder.begin("k1").unwrap() else { panic!("it began before") };
-        let end = End { at: 10, ending: TaskEnding::Exit(0), used: None };
+        let end = End { at: 10, ending: TaskEnding::Exit(0), program: None, used: None };
         record.add_end(&end).unwrap();
         assert_eq!(found[0].end().unwrap(), Some(end));
         fs::create_dir_all(folder.work().join("deep/er")).unwrap();

@@ -26,6 +26,7 @@ mod pipe;
 mod pool;
 mod promise_end;
 mod record;
+mod stop_order;
 mod telling;
 mod tunneling;
 mod work_folder;

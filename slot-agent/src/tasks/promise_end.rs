@@ -7,6 +7,7 @@ use std::io;
 
 use estimand_api::promise::PromiseEnd;
 use estimand_api::task::TaskEnding;
+use estimand_api::task_stop::StopOrder;
 use estimand_runtime::files::write_whole;
 use serde::{Deserialize, Serialize};
 
@@ -25,18 +26,27 @@ pub struct WindowEnd {
     pub promise: String,
     /// The end by the clock of the task service, which tells one end from another.
     until: u64,
-    /// When the task is asked to end.
-    pub soft: u64,
+    /// When the task is asked to end, if it is not asked to save its work first.
+    soft: u64,
     /// When it is killed.
     pub hard: u64,
+    /// When the task is asked to save its work, if it is. Keepers of the version before end it at `soft` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<u64>,
 }
 
 impl WindowEnd {
     /// The end of which the task service spoke at this moment.
     pub fn new(end: &PromiseEnd, at: u64) -> Self {
         let hard = at.saturating_add(end.left_ms.saturating_mul(NANOS_OF_MILLI));
-        let soft = hard.saturating_sub(end.grace_ms.saturating_mul(NANOS_OF_MILLI));
-        WindowEnd { promise: end.promise.clone(), until: end.until, soft, hard }
+        let before = |millis: u64| hard.saturating_sub(millis.saturating_mul(NANOS_OF_MILLI));
+        WindowEnd {
+            promise: end.promise.clone(),
+            until: end.until,
+            soft: before(end.grace_ms),
+            hard,
+            checkpoint: end.checkpoint_ms.map(before),
+        }
     }
 
     /// The end that holds after another word about it. Words of the same end are late on their way and never early, so that
@@ -55,7 +65,18 @@ impl WindowEnd {
 
     /// True if the task is to end, or to begin no more.
     pub fn has_come(&self) -> bool {
-        self.soft <= boot_clock()
+        self.begins() <= boot_clock()
+    }
+
+    /// When its end begins.
+    pub fn begins(&self) -> u64 {
+        self.checkpoint.unwrap_or(self.soft)
+    }
+
+    /// How the task is to end, from this moment or the beginning of its end on.
+    pub fn order(&self, at: u64) -> StopOrder {
+        let grace_ms = Some(self.hard.saturating_sub(self.begins().max(at)) / NANOS_OF_MILLI);
+        StopOrder { grace_ms, checkpoint: self.checkpoint.is_some() }
     }
 
     pub fn ending(&self) -> TaskEnding {
@@ -78,7 +99,7 @@ mod tests {
     use super::*;
 
     fn said(until: u64, left_ms: u64) -> PromiseEnd {
-        PromiseEnd { promise: "p".into(), until, left_ms, grace_ms: 1_000 }
+        PromiseEnd { promise: "p".into(), until, left_ms, grace_ms: 1_000, checkpoint_ms: None }
     }
 
     #[test]
@@ -96,6 +117,21 @@ mod tests {
         assert_eq!(WindowEnd::after(None, first.clone()), first);
         // As it is written while nothing is left.
         assert_eq!(WindowEnd::new(&said(70, 0), 0).hard, 0);
+    }
+
+    #[test]
+    fn an_end_with_a_checkpoint_begins_with_that() {
+        let plain = WindowEnd::new(&said(70, 8_000), 0);
+        assert_eq!(plain.begins(), 7_000 * NANOS_OF_MILLI);
+        assert_eq!(plain.order(0), StopOrder { grace_ms: Some(1_000), checkpoint: false });
+        let end = WindowEnd::new(&PromiseEnd { checkpoint_ms: Some(3_000), ..said(70, 8_000) }, 0);
+        assert_eq!((end.begins(), end.soft), (5_000 * NANOS_OF_MILLI, 7_000 * NANOS_OF_MILLI));
+        assert_eq!(end.order(0), StopOrder { grace_ms: Some(3_000), checkpoint: true });
+        assert_eq!(end.order(6_000 * NANOS_OF_MILLI).grace_ms, Some(2_000), "its keeper comes late");
+        // As an agent of the version before wrote it.
+        let text = serde_json::to_string(&plain).unwrap();
+        assert!(!text.contains("checkpoint"), "{text}");
+        assert_eq!(serde_json::from_str::<WindowEnd>(&text).unwrap(), plain);
     }
 
     #[test]

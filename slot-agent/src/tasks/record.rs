@@ -22,6 +22,9 @@ pub struct End {
     /// Microseconds since 1970.
     pub at: i64,
     pub ending: TaskEnding,
+    /// How its program ended, where the ending is the reason for which it was ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<TaskEnding>,
     /// None: it was not measured, as in what versions of before wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<TaskUsage>,
@@ -127,7 +130,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ENDED: End = End { at: 9, ending: TaskEnding::Exit(3), used: None };
+    const ENDED: End = End { at: 9, ending: TaskEnding::Exit(3), program: None, used: None };
 
     fn read(path: &Path) -> Steps {
         Steps::read(path).unwrap().unwrap()
@@ -147,7 +150,7 @@ mod tests {
         let steps = Steps { keeper, running: Some(7), end: Some(ENDED) };
         assert_eq!(read(&path), steps);
         // No end is taken back.
-        next.add_end(&End { at: 10, ending: TaskEnding::NodeLost, used: None }).unwrap();
+        next.add_end(&End { at: 10, ending: TaskEnding::NodeLost, program: None, used: None }).unwrap();
         assert_eq!(read(&path), steps);
     }
 
@@ -167,7 +170,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("begun");
         let whole = format!("keeper-1\nrunning 7\nend {}\n", serde_json::to_string(&ENDED).unwrap());
-        let lost = End { at: 11, ending: TaskEnding::NodeLost, used: None };
+        let lost = End { at: 11, ending: TaskEnding::NodeLost, program: None, used: None };
         for cut in 0..=whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let before = read(&path);

@@ -10,12 +10,14 @@ use estimand_api::names::UserName;
 use estimand_api::problem::Problem;
 use estimand_api::task_document::{MAX_DOCUMENT_BYTES, TaskDocument};
 use estimand_api::task_record::TaskRecord;
+use estimand_api::task_stop::{MAX_STOP_BYTES, StopRequest};
 use estimand_web::parameters;
 use estimand_web::{Body, Failure, Principal, Query, segment};
 
 use super::views;
 use crate::TaskService;
-use crate::requests::{Cancel, Delete, Submission};
+use crate::core::state::State;
+use crate::requests::{Delete, Fate, Stop, Submission};
 use crate::scope::{BEHALF, Scope};
 use crate::table::Named;
 
@@ -83,30 +85,83 @@ pub async fn submit(
 }
 
 /// Cancels a task, or all tasks of an array: one that waits is over at once, one that runs is ended.
+///
+/// Without a body it gets SIGTERM, and SIGKILL 10 s later. A second request makes its end come sooner, and never later.
 #[utoipa::path(
     post,
     path = "/api/tasks/{id}/cancel",
     tag = "tasks",
     params(("id" = String, Path)),
+    request_body(content = Option<StopRequest>, description = "How it ends; may be left out"),
     responses(
         (status = 200, description = "The task; nothing changes if it is over already", body = TaskRecord),
+        (status = 400, description = "The body is not valid", body = Problem),
         (status = 404, description = "There is no such task", body = Problem),
+        (status = 413, description = "The request is too large", body = Problem),
         (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
     )
 )]
 pub async fn cancel(
     req: HttpRequest,
     caller: Principal,
+    body: Body<MAX_STOP_BYTES>,
     service: ThinData<TaskService>,
 ) -> Result<HttpResponse, Failure> {
-    let id = segment(&req, "id").to_owned();
-    let named = service.change(Cancel { id, by: caller.to_string(), scope: Scope::of(&caller) }).await?;
-    tracing::info!(task = named.id(), by = %caller, "cancelled");
-    let record = match &named {
+    let record = stop(&req, &caller, body, &service, Fate::Cancelled).await?;
+    tracing::info!(task = record.id, by = %caller, "cancelled");
+    Ok(HttpResponse::Ok().json(record))
+}
+
+/// Sends a task, or all tasks of an array, back to the queue: one that runs is ended with a checkpoint, and waits for a node again,
+/// which uses none of its retries. One that waits goes on waiting.
+///
+/// Without a body it gets SIGUSR1 and has the `checkpointGrace` of its document. However it ends after that, it is run again; one that
+/// had succeeded before has succeeded.
+#[utoipa::path(
+    post,
+    path = "/api/tasks/{id}/yield",
+    tag = "tasks",
+    params(("id" = String, Path)),
+    request_body(content = Option<StopRequest>, description = "How it ends; may be left out. `checkpoint` is true by default, unless `grace` is 0"),
+    responses(
+        (status = 200, description = "The task; `Estimand-Hint` says so if it waits already, or all tasks of the array that are not over do", body = TaskRecord),
+        (status = 400, description = "The body is not valid", body = Problem),
+        (status = 404, description = "There is no such task", body = Problem),
+        (status = 409, description = "It is over, or ends for good: it was cancelled, or its promise has ended", body = Problem),
+        (status = 413, description = "The request is too large", body = Problem),
+        (status = 503, description = "Not now; the detail says whether it may have taken effect", body = Problem),
+    )
+)]
+pub async fn yield_task(
+    req: HttpRequest,
+    caller: Principal,
+    body: Body<MAX_STOP_BYTES>,
+    service: ThinData<TaskService>,
+) -> Result<HttpResponse, Failure> {
+    let record = stop(&req, &caller, body, &service, Fate::Queued).await?;
+    tracing::info!(task = record.id, by = %caller, "sent back to the queue");
+    let mut response = HttpResponse::Ok();
+    if record.state == State::Queued.as_str() {
+        response.insert_header((HINT.clone(), "it waits already, so there was nothing to do"));
+    }
+    Ok(response.json(record))
+}
+
+async fn stop(
+    req: &HttpRequest,
+    caller: &Principal,
+    body: Body<MAX_STOP_BYTES>,
+    service: &TaskService,
+    fate: Fate,
+) -> Result<TaskRecord, Failure> {
+    let id = segment(req, "id").to_owned();
+    let request = body.parse(StopRequest::parse).await?;
+    let scope = Scope::of(caller);
+    let named = service.change(Stop { id, by: caller.to_string(), scope, fate, request }).await?;
+    Ok(match &named {
         Named::Task(task) => views::record(task),
         Named::Array(array) => views::of_array(service.shared(), array)?,
-    };
-    Ok(HttpResponse::Ok().json(record))
+    })
 }
 
 /// Deletes a task that is over, or an array all of which is, with the log.

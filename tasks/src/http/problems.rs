@@ -25,6 +25,9 @@ impl From<Rejection> for Problem {
             | Rejection::NothingToFollow(_)
             | Rejection::NotOver { .. }
             | Rejection::NotAllOver { .. }
+            | Rejection::Over { .. }
+            | Rejection::AllOver(_)
+            | Rejection::EndsForGood(_)
             | Rejection::NotPublished { .. }
             | Rejection::TooManyImages(_)
             | Rejection::PromiseIdTaken(_)

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use estimand_api::task_stop::{ROOM_GRACE, StopOrder};
+
 use crate::change::Change;
 use crate::core::promise::{Promise, PromiseChange};
 use crate::core::queue::TaskNumber;
@@ -47,7 +49,10 @@ impl<'a> Edits<'a> {
     /// Ends a task with its promise. One that is to end already stays as it is.
     pub fn end_for(&mut self, task: &Task, reason: String) {
         let at = self.at;
-        let _ = self.of(task).apply(at, Event::PromiseEnded { reason }, Actor::Scheduler);
+        // Its capacity may be another's by now, unless it comes to its end with the window, which its node holds.
+        let grace = task.checkpoint_grace().map(|grace| grace.min(ROOM_GRACE));
+        let stop = grace.map(|grace| StopOrder::with_checkpoint(Some(grace))).unwrap_or_default();
+        let _ = self.of(task).apply(at, Event::PromiseEnded { reason, stop }, Actor::Scheduler);
     }
 
     /// The change; none if nothing is different.

@@ -1,6 +1,5 @@
 //! The requests that the writer decides, one after the other: each purely, on what is stored.
 
-mod cancel;
 mod delete;
 mod edits;
 mod images;
@@ -11,9 +10,9 @@ mod placement;
 mod promises;
 mod room;
 mod standing;
+mod stop;
 mod submit;
 
-pub use cancel::Cancel;
 pub use delete::{Delete, ForgetAttempts, ShortenLog};
 pub use images::{Publish, Unpublish};
 pub use make_room::MakeRoom;
@@ -22,4 +21,5 @@ pub use promises::{
     MAX_PROMISES, MakePromises, NodeOffers, PassTime, ReleasePromise, ReleasePromises, ResizePromise,
 };
 pub use standing::{Attempt, NodeStandings};
+pub use stop::{Fate, Stop};
 pub use submit::Submission;

@@ -97,7 +97,9 @@ fn report_on(edit: &mut Edit, report: TaskReport, came: i64) {
         TaskStage::Accepted => Event::Accept { attempt },
         TaskStage::Preparing => Event::Prepare { attempt },
         TaskStage::Running => Event::Start { attempt },
-        TaskStage::Ended { ending, used } => Event::End { attempt, ending, used: used.map(Box::new) },
+        TaskStage::Ended { ending, program, used } => {
+            Event::End { attempt, ending, program, used: used.map(Box::new) }
+        }
     };
     let agent = Actor::Agent(edit.after.progress.node.clone().unwrap_or_default());
     match edit.apply(at, cause, agent) {

@@ -15,6 +15,10 @@ pub struct PromiseEnd {
     pub left_ms: u64,
     /// So many milliseconds before its end the task is asked to end.
     pub grace_ms: u64,
+    /// So many milliseconds before its end the task is asked to save its work, if its document has a grace for that; in the last
+    /// tenth of them, at most 10 s, it is asked to end. Agents of before know `graceMs` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_ms: Option<u64>,
 }
 
 /// The cause of an end that is the end of its time.

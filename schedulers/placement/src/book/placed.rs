@@ -29,7 +29,8 @@ pub struct Placed {
     /// The user who has its place; on a promise that is nobody's.
     user: Option<Arc<str>>,
     pub has_started: bool,
-    is_stopping: bool,
+    /// It is to end, before any promise could want its capacity.
+    leaves_soon: bool,
 }
 
 /// The load that a task is for its node.
@@ -69,7 +70,7 @@ impl Placed {
             promise: None,
             user: None,
             has_started: false,
-            is_stopping: false,
+            leaves_soon: false,
         }
     }
 
@@ -109,16 +110,16 @@ impl Book {
     /// Follows a task to where it is now.
     pub fn put_task(&mut self, task: &TaskView<'_>) {
         let Some(node) = task.placed_on() else { return self.remove_task(task.number) };
-        let is_stopping = task.progress.is_stopping();
+        let leaves_soon = task.progress.leaves_soon();
         if let Some(known) = self.placed.get_mut(&task.number)
             && known.attempt == task.progress.attempt
             && known.node == node
         {
             known.has_started |= task.has_started();
-            known.is_stopping = is_stopping;
+            known.leaves_soon = leaves_soon;
             // A task that did not hear of its recall, because its node was lost then, is asked again.
             if let (Some(Hold::Loan(loan)), None) = (&known.hold, &known.promise) {
-                self.cluster.ledger.set_recalled(*loan, is_stopping);
+                self.cluster.ledger.set_recalled(*loan, leaves_soon);
             }
             return;
         }
@@ -128,7 +129,7 @@ impl Book {
             promise: task.promise.map(str::to_owned),
             user: user.filter(|_| task.promise.is_none()),
             has_started: task.has_started(),
-            is_stopping,
+            leaves_soon,
             ..Placed::new(task.progress.attempt, node, shape, weight)
         };
         self.place(task.number, placed);
@@ -231,8 +232,8 @@ impl Book {
     fn lend(&mut self, task: TaskNumber, node: NodeId) {
         let Some(placed) = self.placed.get_mut(&task) else { return };
         let loan = self.cluster.ledger.lend(node, placed.shape.clone(), value(placed.priority));
-        // A task on a promise, or one that is to end already, is not asked to make room.
-        self.cluster.ledger.set_recalled(loan, placed.promise.is_some() || placed.is_stopping);
+        // A task on a promise, or one that is about to end already, is not asked to make room.
+        self.cluster.ledger.set_recalled(loan, placed.promise.is_some() || placed.leaves_soon);
         placed.hold = Some(Hold::Loan(loan));
         self.loans.insert(loan, task);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use estimand_api::task_stop::StopOrder;
 use estimand_ordering::{Driver, Errand, Event, Scheduler, TaskAnswer, TaskEnd, TaskNews};
 use estimand_placement::Millis;
 use estimand_placement::queue::TaskNumber;
@@ -87,7 +88,13 @@ impl Simulation<'_> {
                 }
                 Errand::Cancel { task } => {
                     if let Some(number) = open.tasks.get(task) {
-                        self.apply(now, *number, TaskEvent::Cancel, Actor::Scheduler, None)?;
+                        self.apply(
+                            now,
+                            *number,
+                            TaskEvent::Cancel(StopOrder::default()),
+                            Actor::Scheduler,
+                            None,
+                        )?;
                         self.stop(now, *number, SIGTERM)?;
                     }
                 }

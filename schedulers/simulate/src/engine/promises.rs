@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use estimand_api::promise::{PromiseBatch, PromiseEnd, PromiseRequest, PromiseResize, PromiseState, Room};
+use estimand_api::task_stop::StopOrder;
 use estimand_capacity::{NodeId, Standing, Tick, Window};
 use estimand_ordering::{Answer, Done, Question};
 use estimand_placement::Millis;
@@ -167,7 +168,8 @@ impl Simulation<'_> {
             |(task, _): &(&TraceTask, u64)| task.at <= now && task.promise.as_deref() == Some(promise);
         let tasks = self.tasks.iter().zip(0..).filter(is_on).map(|(_, place)| TaskNumber(place));
         for task in tasks.collect::<Vec<_>>() {
-            let event = Event::PromiseEnded { reason: reason.to_owned() };
+            let stop = StopOrder::default();
+            let event = Event::PromiseEnded { reason: reason.to_owned(), stop };
             self.apply(now, task, event, Actor::Scheduler, None)?;
             self.stop(now, task, SIGTERM)?;
         }
@@ -180,7 +182,8 @@ impl Simulation<'_> {
         self.plan.answer_recalls(true);
         for Displacement { task, attempt, promise } in displaced {
             self.outcome.displaced += 1;
-            self.apply(now, task, Event::MakeRoom { attempt, promise }, Actor::Scheduler, None)?;
+            let event = Event::MakeRoom { attempt, promise, grace_ms: None, cut_from_ms: None };
+            self.apply(now, task, event, Actor::Scheduler, None)?;
             self.stop(now, task, SIGUSR1)?;
         }
         Ok(())

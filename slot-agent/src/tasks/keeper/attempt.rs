@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use estimand_api::task::TaskEnding;
 use estimand_api::task_usage::TaskUsage;
 use tokio::time::sleep;
 
@@ -27,6 +28,8 @@ pub struct Attempt {
     pub news: News,
     /// None before it has begun.
     pub record: Option<Record>,
+    /// How its program ended, once it has for another reason.
+    pub program: Option<TaskEnding>,
     /// Once it has ended, if it was measured.
     pub used: Option<TaskUsage>,
     lock: File,
@@ -54,7 +57,17 @@ impl Attempt {
         }
         let log = LogWriter::new(folder.path().to_owned(), order.log_bytes);
         let news = News::new(news, &folder);
-        Ok(Some(Attempt { folder, order, log, lease: None, news, record: None, used: None, lock }))
+        Ok(Some(Attempt {
+            folder,
+            order,
+            log,
+            lease: None,
+            news,
+            record: None,
+            program: None,
+            used: None,
+            lock,
+        }))
     }
 
     /// It runs.

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::task::TaskEnding;
+use estimand_api::task_stop::StopOrder;
 use estimand_exec::{Cell, DirRights, LaunchError, Launcher, LauncherOptions, Limits, RunSpec, Stdin};
 use estimand_runtime::BackOff;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -41,6 +42,7 @@ use super::lease::LeaseWatch;
 use super::order::{KeeperOrder, ProcessRun, TaskRun};
 use super::promise_end::WindowEnd;
 use super::record::{Beginning, End};
+use super::stop_order;
 use crate::containers::{ContainerRun, Place};
 use attempt::Attempt;
 use container::Container;
@@ -148,7 +150,7 @@ impl Keeper {
         let Some(mut attempt) = taken else { return Ok(false) };
         let ending = self.see_through(&mut attempt).await;
         let is_well = !self.wakes.is_terminated && ending != TaskEnding::NodeLost;
-        let end = End { at: now_micros(), ending, used: attempt.used };
+        let end = End { at: now_micros(), ending, program: attempt.program.take(), used: attempt.used };
         let mut pauses = BackOff::new(FIRST_PAUSE, LONGEST_PAUSE);
         // A full disk may have room again. A folder that was removed is missed by nobody.
         while let Err(error) = attempt.write_end(&end) {
@@ -181,7 +183,7 @@ impl Keeper {
         if attempt.lease.as_ref().is_some_and(LeaseWatch::is_over) {
             return TaskEnding::NodeLost;
         }
-        if is_told_to_end(&attempt.folder) {
+        if told_to_end(&attempt.folder).is_some() {
             return TaskEnding::Cancelled;
         }
         match WindowEnd::read(&attempt.folder) {
@@ -308,8 +310,15 @@ async fn clear_container(attempt: &Attempt, place: &Place) {
     }
 }
 
-fn is_told_to_end(folder: &AttemptFolder) -> bool {
-    folder.has("stop") || folder.has("gone")
+/// How it is to end, if it is. An order that cannot be read counts as one that says nothing.
+fn told_to_end(folder: &AttemptFolder) -> Option<StopOrder> {
+    if folder.has("gone") {
+        return Some(StopOrder::default());
+    }
+    stop_order::read(folder).unwrap_or_else(|error| {
+        say(format_args!("how it is to end cannot be read: {error}"));
+        Some(StopOrder::default())
+    })
 }
 
 fn not_started(error: &dyn std::error::Error) -> TaskEnding {

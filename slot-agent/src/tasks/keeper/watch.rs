@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use estimand_api::task::TaskEnding;
 use estimand_api::task_log::OpenLine;
-use estimand_api::task_stop::{CHECKPOINT_GRACE, STOP_GRACE};
+use estimand_api::task_stop::StopOrder;
 use estimand_api::task_usage::TaskUsage;
 use tokio::time::{Instant, sleep_until};
 
@@ -16,7 +16,7 @@ use super::attempt::Attempt;
 use super::output::Outputs;
 use super::step::Step;
 use super::work::Work;
-use super::{Wakes, is_told_to_end, now_micros, say};
+use super::{Wakes, now_micros, say, told_to_end};
 
 /// How soon it is said that it runs: one that is over by then says so with its end.
 const RUNS_AFTER: Duration = Duration::from_millis(1);
@@ -31,18 +31,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub struct Watch<'a> {
     attempt: &'a mut Attempt,
     wakes: &'a mut Wakes,
-    /// Why it is being ended.
-    reason: Option<TaskEnding>,
+    /// Its end, once it is to end.
+    stopping: Option<Stopping>,
     /// How long it may run.
     timeout: Option<Duration>,
     is_running: bool,
-    /// When it times out; once it is told to end, when it is killed.
+    /// When it times out.
     deadline: Option<Instant>,
     killed: bool,
     /// The end of its promise, if it has one.
     promise: Option<PromiseTimes>,
-    /// It was asked to write down how far it is, and not yet to end.
-    saving: bool,
+    /// How its folder told it to end last.
+    told: Option<StopOrder>,
     tell_at: Option<Instant>,
     open: OpenDisplay,
     /// Since when it runs, in microseconds since 1970, and when that is said.
@@ -52,10 +52,19 @@ pub struct Watch<'a> {
 /// The end of a promise by this process's clock.
 struct PromiseTimes {
     end: WindowEnd,
-    /// When the task is asked to end,
+    /// When its end begins,
     soft: Instant,
     /// and when it is killed.
     hard: Instant,
+}
+
+/// The end of a task that is to end.
+struct Stopping {
+    reason: TaskEnding,
+    /// When it gets SIGTERM, until it has.
+    terminate_at: Option<Instant>,
+    /// When it gets SIGKILL.
+    kill_at: Instant,
 }
 
 /// Something that has happened.
@@ -66,6 +75,7 @@ enum Event {
     PromiseEnds,
     PromiseOver,
     Deadline,
+    NextSignal,
     Woken,
     Terminated,
     Output,
@@ -81,13 +91,13 @@ impl<'a> Watch<'a> {
         let mut watch = Watch {
             attempt,
             wakes,
-            reason: None,
+            stopping: None,
             timeout,
             is_running: false,
             deadline: None,
             killed: false,
             promise: None,
-            saving: false,
+            told: None,
             tell_at: None,
             open: OpenDisplay::default(),
             unsaid: None,
@@ -106,18 +116,16 @@ impl<'a> Watch<'a> {
                     self.attempt.used = used;
                     self.attempt.log.append(outputs.rest());
                     self.write_running();
-                    return self.reason.unwrap_or(ending);
+                    let Some(Stopping { reason, .. }) = self.stopping else { return ending };
+                    self.attempt.program = Some(ending).filter(TaskEnding::is_of_program);
+                    return reason;
                 }
                 Event::Running => self.note_running(),
                 Event::LeaseOver => self.kill(TaskEnding::NodeLost, &work),
                 Event::PromiseEnds => self.promise_ends(&work),
                 Event::PromiseOver => self.promise_over(&work),
-                Event::Deadline if self.reason.is_none() => self.end(TaskEnding::TimedOut, &work),
-                Event::Deadline if self.saving => self.terminate(&work),
-                Event::Deadline => {
-                    let reason = self.reason.clone().unwrap_or(TaskEnding::TimedOut);
-                    self.kill(reason, &work);
-                }
+                Event::Deadline => self.stop(TaskEnding::TimedOut, StopOrder::default(), &work),
+                Event::NextSignal => self.send_signal(&work),
                 Event::Woken => {
                     let _ = self.wakes.control.try_read(&mut [0; 64]);
                     if let Some(lease) = &self.attempt.lease {
@@ -128,7 +136,7 @@ impl<'a> Watch<'a> {
                 // The machine goes down, or somebody ends this process; a task is not ended for what it did.
                 Event::Terminated => {
                     self.wakes.is_terminated = true;
-                    self.end(TaskEnding::NodeLost, &work);
+                    self.stop(TaskEnding::NodeLost, StopOrder::default(), &work);
                 }
                 Event::Output => {
                     let lines = outputs.read();
@@ -161,8 +169,9 @@ impl<'a> Watch<'a> {
 
     async fn next(&mut self, work: &mut Work, outputs: &mut Outputs, look_at: Instant) -> Event {
         let settle_at = self.attempt.log.waits().then(|| Instant::now() + SETTLE_EVERY);
-        let deadline = self.deadline.filter(|_| !self.killed);
-        let soft = self.promise.as_ref().map(|promise| promise.soft).filter(|_| self.reason.is_none());
+        let deadline = self.deadline.filter(|_| self.stopping.is_none());
+        let next_signal = self.stopping.as_ref().map(Stopping::next_signal).filter(|_| !self.killed);
+        let soft = self.promise.as_ref().map(|promise| promise.soft).filter(|_| self.stopping.is_none());
         let hard = self.promise.as_ref().map(|promise| promise.hard).filter(|_| !self.killed);
         tokio::select! {
             biased;
@@ -174,6 +183,7 @@ impl<'a> Watch<'a> {
             () = at(hard) => Event::PromiseOver,
             () = at(soft) => Event::PromiseEnds,
             () = at(deadline) => Event::Deadline,
+            () = at(next_signal) => Event::NextSignal,
             _ = self.wakes.control.readable() => Event::Woken,
             _ = self.wakes.terminated.recv() => Event::Terminated,
             () = at(self.unsaid.map(|(_, at)| at)) => Event::SayRunning,
@@ -189,7 +199,7 @@ impl<'a> Watch<'a> {
     fn note_running(&mut self) {
         self.is_running = true;
         self.unsaid = Some((now_micros(), Instant::now() + RUNS_AFTER));
-        if self.reason.is_none() {
+        if self.stopping.is_none() {
             self.deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         }
     }
@@ -212,7 +222,7 @@ impl<'a> Watch<'a> {
             Ok(Some(end)) => {
                 let left = |nanos: u64| Duration::from_nanos(nanos.saturating_sub(boot_clock()));
                 let at = |nanos: u64| Instant::now() + left(nanos);
-                self.promise = Some(PromiseTimes { soft: at(end.soft), hard: at(end.hard), end });
+                self.promise = Some(PromiseTimes { soft: at(end.begins()), hard: at(end.hard), end });
             }
             Ok(None) => {}
             Err(error) => say(format_args!("the end of its promise cannot be read: {error}")),
@@ -223,8 +233,10 @@ impl<'a> Watch<'a> {
     fn promise_ends(&mut self, work: &Work) {
         self.look_at_promise();
         let due = self.promise.as_ref().filter(|promise| promise.soft <= Instant::now());
-        if let Some(ending) = due.map(|promise| promise.end.ending()) {
-            self.end(ending, work);
+        if let Some((ending, order)) =
+            due.map(|promise| (promise.end.ending(), promise.end.order(boot_clock())))
+        {
+            self.stop(ending, order, work);
         }
     }
 
@@ -251,43 +263,58 @@ impl<'a> Watch<'a> {
         if !self.attempt.folder.has("accepted.json") {
             // Somebody has removed it: the task belongs nowhere any more.
             self.kill(TaskEnding::NodeLost, work);
-        } else if is_told_to_end(&self.attempt.folder) {
-            match self.attempt.folder.has("checkpoint") {
-                true => self.checkpoint(work),
-                false => self.end(TaskEnding::Cancelled, work),
+        } else if let Some(order) = told_to_end(&self.attempt.folder)
+            && self.told.replace(order) != Some(order)
+        {
+            self.stop(TaskEnding::Cancelled, order, work);
+        }
+    }
+
+    /// Has it end in this way. If it is to end already, it does so for the reason that it has, and no later.
+    fn stop(&mut self, reason: TaskEnding, order: StopOrder, work: &Work) {
+        let now = Instant::now();
+        let terminate_at = now + order.terminates_after();
+        let kill_at = now + order.kills_after();
+        match &mut self.stopping {
+            Some(stopping) => {
+                stopping.terminate_at = stopping.terminate_at.map(|at| at.min(terminate_at));
+                stopping.kill_at = stopping.kill_at.min(kill_at);
+            }
+            None => {
+                self.stopping = Some(Stopping { reason, terminate_at: Some(terminate_at), kill_at });
+                if order.checkpoint {
+                    work.checkpoint();
+                }
             }
         }
+        self.send_signal(work);
     }
 
-    /// Asks it to write down how far it is, and to end after that, unless it was asked to end before.
-    fn checkpoint(&mut self, work: &Work) {
-        if self.reason.is_none() {
-            self.reason = Some(TaskEnding::Cancelled);
-            self.saving = true;
-            self.deadline = Some(Instant::now() + CHECKPOINT_GRACE);
-            work.checkpoint();
+    /// Sends it the signal that is due, if one is.
+    fn send_signal(&mut self, work: &Work) {
+        let now = Instant::now();
+        let Some(stopping) = &mut self.stopping else { return };
+        if stopping.kill_at <= now {
+            let reason = stopping.reason.clone();
+            self.kill(reason, work);
+        } else if stopping.terminate_at.is_some_and(|at| at <= now) {
+            stopping.terminate_at = None;
+            work.terminate();
         }
-    }
-
-    /// Asks it to end, unless it was asked before.
-    fn end(&mut self, reason: TaskEnding, work: &Work) {
-        if self.reason.is_none() {
-            self.reason = Some(reason);
-            self.terminate(work);
-        }
-    }
-
-    fn terminate(&mut self, work: &Work) {
-        self.saving = false;
-        self.deadline = Some(Instant::now() + STOP_GRACE);
-        work.terminate();
     }
 
     fn kill(&mut self, reason: TaskEnding, work: &Work) {
         if !std::mem::replace(&mut self.killed, true) {
-            self.reason.get_or_insert(reason);
+            let now = Instant::now();
+            self.stopping.get_or_insert(Stopping { reason, terminate_at: None, kill_at: now });
             work.kill();
         }
+    }
+}
+
+impl Stopping {
+    fn next_signal(&self) -> Instant {
+        self.terminate_at.map_or(self.kill_at, |at| at.min(self.kill_at))
     }
 }
 

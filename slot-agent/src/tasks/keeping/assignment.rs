@@ -10,7 +10,7 @@ use estimand_api::task::TaskAssignment;
 use super::super::folder::{Accepted, AttemptFolder};
 use super::super::lease::{LeaseLength, boot_id};
 use super::super::promise_end::WindowEnd;
-use super::super::{Assigned, Attempt, Mark, lock};
+use super::super::{Assigned, Attempt, lock};
 use super::Round;
 use super::keeper::Keeper;
 
@@ -54,7 +54,7 @@ impl Round<'_> {
                 keeper.is_gone = true;
                 Ok(true)
             }
-            None => attempt.tell_to_end(Mark::Gone, false),
+            None => attempt.tell_gone(),
         }
     }
 
@@ -117,8 +117,8 @@ impl Round<'_> {
         let identity = runner.as_ref().ok().and_then(Option::as_ref).map(|runner| &runner.identity);
         folder.accept(&accepted, end.as_ref(), identity)?;
         let attempt = Attempt::new(folder, accepted, end).run_by(runner);
-        if assignment.stop {
-            attempt.tell_to_end(Mark::Stop, false)?;
+        if let Some(order) = assignment.stop_order() {
+            attempt.tell_to_stop(order)?;
         }
         Ok(Arc::new(attempt))
     }
@@ -130,8 +130,5 @@ fn tell(attempt: &Attempt, assignment: &TaskAssignment, at: u64) -> io::Result<b
     if let Some(end) = &assignment.end {
         attempt.end_at(WindowEnd::new(end, at))?;
     }
-    match assignment.stop {
-        true => attempt.tell_to_end(Mark::Stop, assignment.checkpoint),
-        false => Ok(false),
-    }
+    assignment.stop_order().map_or(Ok(false), |order| attempt.tell_to_stop(order))
 }

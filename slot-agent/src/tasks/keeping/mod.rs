@@ -340,7 +340,7 @@ impl Tasks {
         // Nobody begins while this is held.
         let Some(_lock) = folder.lock()? else { return Ok(()) };
         if !folder.has("begun") && !folder.has("end.json") {
-            folder.write_end(&End { at: self.now_micros(), ending, used: None })?;
+            folder.write_end(&End { at: self.now_micros(), ending, program: None, used: None })?;
             self.tell_now(&folder.name());
         }
         Ok(())

@@ -338,8 +338,9 @@ impl Teller {
         let preparing = self.attempt.is_prepared().then(|| folder.instant("preparing")).flatten();
         let preparing = preparing.map(|at| (ToldStage::Preparing, at, TaskStage::Preparing));
         let running = running.map(|at| (ToldStage::Running, at, TaskStage::Running));
-        let ended =
-            end.map(|End { at, ending, used }| (ToldStage::Ended, at, TaskStage::Ended { ending, used }));
+        let ended = end.map(|End { at, ending, program, used }| {
+            (ToldStage::Ended, at, TaskStage::Ended { ending, program, used })
+        });
         [accepted, preparing, running, ended]
             .into_iter()
             .flatten()

@@ -70,8 +70,12 @@ fn an_end_is_told_after_its_log_and_nothing_after_it() {
         record.add_running(8).unwrap();
         assert_eq!(tell_now(&mut tellers).last(), Some(&TaskStage::Running));
         let ending = TaskEnding::Exit(0);
-        record.add_end(&End { at: 9, ending: ending.clone(), used: None }).unwrap();
-        while !tell_now(&mut tellers).contains(&TaskStage::Ended { ending: ending.clone(), used: None }) {}
+        record.add_end(&End { at: 9, ending: ending.clone(), program: None, used: None }).unwrap();
+        while !tell_now(&mut tellers).contains(&TaskStage::Ended {
+            ending: ending.clone(),
+            program: None,
+            used: None,
+        }) {}
         assert_eq!(told.len(), 1_000);
         assert!(gather(&tellers.by_name["t.3"]).parts.is_empty());
     }
@@ -85,7 +89,7 @@ fn an_end_is_told_when_its_outputs_are_stored() {
     let by_name = HashMap::from([("t.3".to_owned(), Teller::new(Arc::clone(&attempt)))]);
     let mut tellers = Tellers { by_name, ..Tellers::default() };
     let Beginning::Now(mut record) = attempt.folder.begin("k").unwrap() else { panic!() };
-    record.add_end(&End { at: 9, ending: TaskEnding::Exit(0), used: None }).unwrap();
+    record.add_end(&End { at: 9, ending: TaskEnding::Exit(0), program: None, used: None }).unwrap();
     assert_eq!(tell(&mut tellers).1, [TaskStage::Accepted]);
     assert!(tell(&mut tellers).1.is_empty());
     let mut stored = TaskOutputs { attempt: 3, ..TaskOutputs::default() };
@@ -93,7 +97,10 @@ fn an_end_is_told_when_its_outputs_are_stored() {
     attempt.folder.write_outputs(&stored).unwrap();
     let reports = gather(&tellers.by_name["t.3"]).news.reports;
     assert_eq!((reports.len(), reports[0].outputs.as_ref()), (1, Some(&stored)));
-    assert_eq!(tell(&mut tellers).1, [TaskStage::Ended { ending: TaskEnding::Exit(0), used: None }]);
+    assert_eq!(
+        tell(&mut tellers).1,
+        [TaskStage::Ended { ending: TaskEnding::Exit(0), program: None, used: None }]
+    );
 }
 
 /// Nothing is waited for that never comes.
@@ -102,9 +109,15 @@ fn an_attempt_that_never_began_has_no_outputs() {
     let place = tempfile::tempdir().unwrap();
     let outputs = vec!["x".parse().unwrap()];
     let attempt = attempt_at(place.path(), TaskWork { outputs, ..TaskWork::default() });
-    attempt.folder.write_end(&End { at: 9, ending: TaskEnding::Cancelled, used: None }).unwrap();
+    attempt
+        .folder
+        .write_end(&End { at: 9, ending: TaskEnding::Cancelled, program: None, used: None })
+        .unwrap();
     let reports = gather(&Teller::new(attempt)).news.reports;
-    assert_eq!(reports.last().unwrap().stage, TaskStage::Ended { ending: TaskEnding::Cancelled, used: None });
+    assert_eq!(
+        reports.last().unwrap().stage,
+        TaskStage::Ended { ending: TaskEnding::Cancelled, program: None, used: None }
+    );
 }
 
 /// Told once while they are as they were, again after a while, and not after they have ended.
@@ -143,6 +156,6 @@ async fn unfinished_lines_are_told_when_they_change() {
     assert_eq!(told(), [(3, vec![])]);
     write_open(&folder, &[open(7, "Really? ")]).unwrap();
     assert_eq!(told(), [(3, vec![open(7, "Really? ")])]);
-    record.add_end(&End { at: 9, ending: TaskEnding::Exit(0), used: None }).unwrap();
+    record.add_end(&End { at: 9, ending: TaskEnding::Exit(0), program: None, used: None }).unwrap();
     assert_eq!(told(), [], "an end says so itself");
 }

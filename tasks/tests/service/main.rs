@@ -23,6 +23,7 @@ mod outages;
 mod outputs;
 mod progress;
 mod promises;
+mod stops;
 mod support;
 mod waits;
 

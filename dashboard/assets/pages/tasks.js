@@ -212,6 +212,7 @@ function factsOf(task) {
       ["Progress", stepsOf(task.progress)],
       ["No progress", task.progressProblem],
       ["Last end", task.ending ? endingOf(task.ending) + wanting(task) : null],
+      ["Its program", task.program ? endingOf(task.program) : null],
       ...usageOf(task.used?.at(-1)?.usage, resources ?? {}),
       ["Submitted", `${instant(task.submittedAt)} by ${task.submittedBy}`],
       ["Over", task.endedAt ? instant(task.endedAt) : null],

@@ -17,7 +17,7 @@ on_every_target!(
 );
 
 /// The paths that the parts that exist so far promise.
-const PATHS: [(&str, &[&str]); 86] = [
+const PATHS: [(&str, &[&str]); 87] = [
     ("/api/registry", &["get", "patch", "post", "put"]),
     ("/api/registry/{dataName}", &["delete", "get", "patch"]),
     ("/api/registry/{dataName}/rename", &["post"]),
@@ -59,6 +59,7 @@ const PATHS: [(&str, &[&str]); 86] = [
     ("/api/tasks", &["get", "post"]),
     ("/api/tasks/{id}", &["delete", "get"]),
     ("/api/tasks/{id}/cancel", &["post"]),
+    ("/api/tasks/{id}/yield", &["post"]),
     ("/api/tasks/{id}/logs", &["get"]),
     ("/api/tasks/events", &["get"]),
     ("/api/tasks/progress", &["get"]),

@@ -189,7 +189,11 @@ fn wrong_questions_about_tasks_are_refused(target: &Target) {
     problem(&target.tasks.get("/api/tasks/events?after=999999999999"), 410);
     problem(&target.tasks.get("/api/tasks/watch?after=999999999999"), 410);
     problem(&target.tasks.get("/api/tasks/nobody/logs"), 404);
-    problem(&target.tasks.request("POST", "/api/tasks/nobody/cancel", &[], b""), 404);
+    for how in ["cancel", "yield"] {
+        let path = format!("/api/tasks/nobody/{how}");
+        problem(&target.tasks.request("POST", &path, &[], b""), 404);
+        wrong_field(&target.tasks.send_json("POST", &path, &json!({ "grace": "2d" })), "grace");
+    }
     problem(&target.tasks.request("DELETE", "/api/tasks/nobody", &[], b""), 404);
     let tasks = |body: &Value| target.manager.send_json("PUT", "/api/mng/nodes/nobody/tasks", body);
     wrong_field(&tasks(&json!({ "tasks": {} })), "tasks");

@@ -17,7 +17,7 @@ on_every_target!(each_request_gives_users_what_is_theirs, a_token_is_for_one_use
 type Check = fn(&Users<'_>);
 
 /// Every request about tasks and files that a user may make.
-const REQUESTS: [(&str, &str, Check); 26] = [
+const REQUESTS: [(&str, &str, Check); 27] = [
     ("post", "/api/tasks", a_new_task_is_its_submitters),
     ("get", "/api/tasks", a_list_of_tasks_has_their_own),
     ("get", "/api/tasks/{id}", |users| users.of_one_task("GET", "", 200, false)),
@@ -27,6 +27,7 @@ const REQUESTS: [(&str, &str, Check); 26] = [
         }
     }),
     ("post", "/api/tasks/{id}/cancel", |users| users.of_one_task("POST", "/cancel", 200, false)),
+    ("post", "/api/tasks/{id}/yield", |users| users.of_one_task("POST", "/yield", 200, false)),
     ("delete", "/api/tasks/{id}", |users| users.of_one_task("DELETE", "", 204, true)),
     // That it leads to the task is tried in `tasks/ports`.
     ("get", "/api/tasks/{id}/tunnel", |users| users.of_one_task("GET", "/tunnel", 400, false)),

@@ -11,6 +11,7 @@ mod leases;
 mod node;
 mod privileges;
 mod stand_in;
+mod stops;
 mod usage;
 mod users;
 mod windows;

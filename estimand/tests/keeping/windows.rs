@@ -42,6 +42,27 @@ fn a_task_has_ended_when_its_promise_has_although_nobody_says_so() {
 }
 
 #[test]
+fn a_task_with_a_grace_for_it_saves_its_work_before_its_promise_is_over() {
+    const LEFT: Duration = Duration::from_secs(12);
+    let mut node = Node::start("window-saves");
+    let began = Instant::now();
+    let mut end = end(70, LEFT, Duration::from_secs(1));
+    end["checkpointMs"] = json!(6_000);
+    let script = format!("trap 'touch \"$0/saving\"' USR1; {STUBBORN}");
+    let work = node.shell(&script);
+    node.services.assign(json!([{"id": "w", "attempt": 1, "end": end, "work": work}]));
+    node.until_said("w.1", "on");
+    node.agent.kill9();
+    wait::until(PATIENCE, "it to be asked to save its work", || node.has("saving").then_some(()));
+    processes::none_with(&node.mark, PATIENCE);
+    assert!(began.elapsed() >= LEFT, "it has all of its window");
+    node.agent.restart_on_same_port();
+    let heard = node.until_ended("w.1", over());
+    assert_eq!(heard.stages.last().unwrap()["ended"]["program"], json!({"signal": 9}));
+    node.end();
+}
+
+#[test]
 fn an_end_that_is_moved_is_the_one_that_holds() {
     const FIRST: Duration = Duration::from_secs(12);
     let node = Node::start("window-moved");

@@ -15,6 +15,7 @@ mod precedence;
 mod pressure;
 mod promises;
 mod shares;
+mod stops;
 mod training;
 mod users;
 mod web;

@@ -13,6 +13,7 @@ use estimand_api::problem::{FieldError, Problem};
 use estimand_api::task::TaskNews;
 use estimand_api::task_log::{TaskLogPage, TaskStream};
 use estimand_api::task_record::{NodeCapacity, TaskPage, TaskRecord};
+use estimand_api::task_stop::StopRequest;
 use estimand_api::task_usage::UsageReport;
 
 /// A selection of tasks.
@@ -134,10 +135,34 @@ impl Client {
         self.read(&answer)
     }
 
+    /// Cancels a task in the way that it has by default.
     pub async fn cancel_task(&self, id: &str) -> Result<TaskRecord, Error> {
-        let url = self.url(&["api", "tasks", id, "cancel"], &[]);
-        let answer = self.send(Method::POST, url, None, Repeat::Safe).await?;
-        self.read(&answer)
+        self.cancel_task_so(id, StopRequest::default()).await
+    }
+
+    pub async fn cancel_task_so(&self, id: &str, request: StopRequest) -> Result<TaskRecord, Error> {
+        Ok(self.stop_task(id, "cancel", request).await?.0)
+    }
+
+    /// Sends a task back to the queue. The hint says so if it waits already.
+    pub async fn yield_task(
+        &self,
+        id: &str,
+        request: StopRequest,
+    ) -> Result<(TaskRecord, Option<String>), Error> {
+        self.stop_task(id, "yield", request).await
+    }
+
+    async fn stop_task(
+        &self,
+        id: &str,
+        how: &str,
+        request: StopRequest,
+    ) -> Result<(TaskRecord, Option<String>), Error> {
+        let url = self.url(&["api", "tasks", id, how], &[]);
+        let body = request.to_body().map(|body| Bytes::from(body.to_string()));
+        let answer = self.send(Method::POST, url, body, Repeat::Safe).await?;
+        Ok((self.read(&answer)?, answer.hint))
     }
 
     /// Forgets a task that is over, with its log.

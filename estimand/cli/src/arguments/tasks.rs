@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use estimand_api::duration::Span;
 use estimand_api::task_log::LogStream;
 
 use super::field_options::{SingleTaskFields, TaskFields};
@@ -23,7 +24,9 @@ Examples:
   estimand tasks watch --state FAILED,LOST
   estimand tasks events --json > trace.jsonl
   estimand tasks usage --by label:study
-  estimand tasks cancel t17";
+  estimand tasks cancel t17
+  estimand tasks cancel t17 --grace 30s --checkpoint
+  estimand tasks yield t17";
 
 const SUBMIT_EXAMPLES: &str = "\
 A file has the whole document as JSON; options given beside it go before what it says.
@@ -70,7 +73,9 @@ pub enum TasksAction {
     /// Lead a port of this machine to the port of a task, such as that of a notebook, until Ctrl-C
     Forward(Remotely<ForwardArgs>),
     /// Cancel tasks: those that wait do not begin, those that run end
-    Cancel(Remotely<SomeTasksArgs>),
+    Cancel(Remotely<CancelTasksArgs>),
+    /// Send tasks back to the queue: those that run save their work, end and wait again
+    Yield(Remotely<YieldTasksArgs>),
     /// Wait until tasks are over; the exit code is 1 unless all succeeded
     Wait(Remotely<SomeTasksArgs>),
     /// Show what happened to tasks, the oldest first
@@ -170,6 +175,29 @@ pub struct SomeTasksArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct CancelTasksArgs {
+    #[command(flatten)]
+    pub tasks: SomeTasksArgs,
+    /// How long each has to end until it is killed, such as 30s; 0 kills at once. By default 10s; with
+    /// --checkpoint its own `checkpointGrace`, or 20s
+    #[arg(long, value_name = "SPAN")]
+    pub grace: Option<Span>,
+    /// Ask each to save its work first, by SIGUSR1
+    #[arg(long)]
+    pub checkpoint: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct YieldTasksArgs {
+    #[command(flatten)]
+    pub tasks: SomeTasksArgs,
+    /// How long each has to save its work and end until it is killed, such as 30s; 0 kills at once. By default its
+    /// own `checkpointGrace`, or 20s
+    #[arg(long, value_name = "SPAN")]
+    pub grace: Option<Span>,
+}
+
+#[derive(Debug, Args)]
 pub struct TaskLogsArgs {
     /// The task, or an array: then the logs of its tasks, one after the other
     pub id: String,
@@ -248,7 +276,9 @@ impl TasksArgs {
             TasksAction::Events(args) => &args.remote,
             TasksAction::Progress(args) => &args.remote,
             TasksAction::Watch(args) => &args.remote,
-            TasksAction::Cancel(args) | TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,
+            TasksAction::Cancel(args) => &args.remote,
+            TasksAction::Yield(args) => &args.remote,
+            TasksAction::Wait(args) | TasksAction::Delete(args) => &args.remote,
         })
     }
 }

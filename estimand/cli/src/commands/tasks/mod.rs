@@ -14,9 +14,12 @@ mod usage;
 use std::time::Duration;
 
 use estimand_api::task_record::TaskRecord;
+use estimand_api::task_stop::StopRequest;
 
 use super::{Session, new_key};
-use crate::arguments::tasks::{SomeTasksArgs, SubmitArgs, TasksAction, TasksArgs};
+use crate::arguments::tasks::{
+    CancelTasksArgs, SomeTasksArgs, SubmitArgs, TasksAction, TasksArgs, YieldTasksArgs,
+};
 use crate::output::failure::{Exit, Failure, hint_line};
 use crate::output::{remark, words};
 
@@ -37,6 +40,7 @@ pub async fn tasks(session: &mut Session, args: &TasksArgs) -> Result<(), Failur
         Some(TasksAction::Forward(args)) => forward::forward(session, &args.own).await,
         Some(TasksAction::Watch(args)) => events::watch(session, &args.own).await,
         Some(TasksAction::Cancel(args)) => cancel(session, &args.own).await,
+        Some(TasksAction::Yield(args)) => yield_tasks(session, &args.own).await,
         Some(TasksAction::Wait(args)) => wait(session, &args.own).await,
         Some(TasksAction::Usage(args)) => usage::usage(session, &args.own).await,
         Some(TasksAction::Delete(args)) => delete(session, &args.own).await,
@@ -68,9 +72,10 @@ async fn submit(session: &mut Session, args: &SubmitArgs) -> Result<(), Failure>
     Ok(())
 }
 
-async fn cancel(session: &mut Session, args: &SomeTasksArgs) -> Result<(), Failure> {
-    for id in &args.ids {
-        let task = session.client.cancel_task(id).await?;
+async fn cancel(session: &mut Session, args: &CancelTasksArgs) -> Result<(), Failure> {
+    let request = StopRequest { grace: args.grace, checkpoint: args.checkpoint.then_some(true) };
+    for id in &args.tasks.ids {
+        let task = session.client.cancel_task_so(id, request).await?;
         if session.out.json {
             session.out.pretty(&task)?;
             continue;
@@ -79,6 +84,23 @@ async fn cancel(session: &mut Session, args: &SomeTasksArgs) -> Result<(), Failu
             "CANCELLED" => format!("`{id}` is cancelled"),
             _ if task.is_over() => format!("`{id}` was over already: {}", show::outcome(&task)),
             _ => format!("`{id}` is being ended"),
+        };
+        session.out.line(&line)?;
+    }
+    Ok(())
+}
+
+async fn yield_tasks(session: &mut Session, args: &YieldTasksArgs) -> Result<(), Failure> {
+    let request = StopRequest { grace: args.grace, checkpoint: None };
+    for id in &args.tasks.ids {
+        let (task, hint) = session.client.yield_task(id, request).await?;
+        if session.out.json {
+            session.out.pretty(&task)?;
+            continue;
+        }
+        let line = match hint {
+            Some(_) => format!("`{id}` waits already"),
+            None => format!("`{id}` is being ended, and goes back to the queue"),
         };
         session.out.line(&line)?;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use estimand_api::command::Command;
+use estimand_api::duration::Span;
 use estimand_api::task::TaskEnding;
 use estimand_api::task_progress::TaskProgress;
 use estimand_api::task_record::{TaskRecord, TaskTransition};
@@ -154,6 +155,7 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts.extend(problem.map(|problem| ("no progress", Cell::toned(problem, Tone::Warning))));
     let last = task.used.last().filter(|used| used.attempt == task.attempt).map(|used| &used.usage);
     facts.extend(task.ending.as_ref().map(|ending| ("last end", Cell::from(usage::ending(ending, last)))));
+    facts.extend(task.program.as_ref().map(|program| ("its program", Cell::from(program.to_string()))));
     facts.extend(usage::facts(task).into_iter().map(|(label, figures)| (label, Cell::from(figures))));
     facts.push(("submitted", when(task.submitted_at)));
     facts.push(("by", Cell::from(&task.submitted_by)));
@@ -194,5 +196,14 @@ fn happened(transition: &TaskTransition) -> String {
         _ => String::new(),
     };
     let used = usage::of_cause(cause).map(|used| format!("; {used}")).unwrap_or_default();
-    format!("  {}  {from} -> {to}  {event}, by {actor}{used}", words::instant(*at))
+    let grace = grace(cause).unwrap_or_default();
+    format!("  {}  {from} -> {to}  {event}, by {actor}{grace}{used}", words::instant(*at))
+}
+
+/// The grace in the cause of a stop, if it has one of its own, and what it was cut from.
+fn grace(cause: &Value) -> Option<String> {
+    let span = |cause: &Value, name| Span::from_micros(cause.get(name)?.as_u64()?.checked_mul(1_000)?).ok();
+    let grace = span(cause, "graceMs").or_else(|| span(cause.get("stop")?, "graceMs"))?;
+    let cut = span(cause, "cutFromMs").map(|from| format!(", cut from {from}")).unwrap_or_default();
+    Some(format!("; a grace of {grace}{cut}"))
 }

@@ -103,6 +103,26 @@ class Tasks(WithServer):
         with self.assertRaises(NotFoundError):
             self.client.task(task.id)
 
+    def test_a_task_saves_its_work_and_goes_back_to_the_queue_or_ends(self) -> None:
+        script = "trap 'echo saved; exit 0' USR1; echo on; while :; do sleep 0.05; done"
+        task = self.client.submit({"command": ["/bin/sh", "-c", script], "checkpointGrace": "1h"})
+        first = self.client.logs(task.id, follow=True)
+        self.assertEqual(next(first).text, "on")
+        self.assertEqual(self.client.yield_task(task.id, grace="1h").state, "STOPPING")
+        lines = [line.text for line in itertools.islice(first, 2)]
+        self.assertEqual(lines, ["saved", "on"])
+        self.client.cancel(task.id, checkpoint=True)
+        over = self.client.wait(task.id, timeout=PATIENCE)
+        self.assertEqual((over.state, over.ending, over.program), ("CANCELLED", "cancelled", {"exit": 0}))
+        self.assertEqual((over.attempt, over.failures), (2, 0))
+        with self.assertRaisesRegex(ConflictError, "is CANCELLED"):
+            self.client.yield_task(task.id)
+        with self.assertRaisesRegex(InvalidInputError, "kills it at once"):
+            self.client.cancel(task.id, grace=0, checkpoint=True)
+        waits = self.client.submit({"command": "/bin/true", "resources": {"gpu": 2}})
+        self.assertRegex(self.client.yield_task(waits.id).hint or "", "waits already")
+        self.client.cancel(waits.id, grace=0)
+
     def test_a_wrong_task_is_refused_with_what_would_be_right(self) -> None:
         with self.assertRaisesRegex(InvalidInputError, "(?s)`image` is missing.*comand.*expected `command`"):
             self.client.submit({"comand": "/bin/true"})  # type: ignore[typeddict-unknown-key]

@@ -269,6 +269,8 @@ class Task:
     node: Optional[str] = None
     ending: Json = None
     """How the last attempt ended: `{"exit": 3}`, `{"signal": 9}`, `"timedOut"`, `{"dependency": ID}` and others."""
+    program: Json = None
+    """How the program of that attempt ended, where `ending` is the reason for which it was ended."""
     failures: int = 0
     not_before: Optional[datetime] = None
     ended_at: Optional[datetime] = None
@@ -290,7 +292,7 @@ class Task:
     """The usage of its attempts that ended and were measured; in a list only of the last one."""
     transitions: Sequence[Transition] = ()
     hint: Optional[str] = None
-    """Of a submission: why no node can take it now."""
+    """Of a submission: why no node can take it now. Of `yield_task`: that it waits already."""
 
     @property
     def is_over(self) -> bool:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import Optional
+from typing import Optional, Union
 
 from estimand._async.calls import AsyncCalls
 from estimand._async.values import Moment, moment_text
@@ -94,9 +94,32 @@ class AsyncTaskCalls(AsyncCalls):
         page = await self.log_page(task.id, tail=LAST_LINES)
         return "\n".join([text, *(f"  {line.text}" for line in page.lines)])
 
-    async def cancel(self, id: str) -> Task:
-        """Ends a task, or lets it not begin; so all of an array."""
-        return await self._one(Task, Request("POST", ("api", "tasks", id, "cancel"), safe=True))
+    async def cancel(
+        self, id: str, *, grace: Union[float, str, None] = None, checkpoint: Optional[bool] = None
+    ) -> Task:
+        """Ends a task, or lets it not begin; so all of an array.
+
+        It is killed after `grace`, 0 for at once; with `checkpoint` it gets SIGUSR1 first, to save its work.
+        """
+        return await self._stop(id, "cancel", grace, checkpoint)
+
+    async def yield_task(
+        self, id: str, *, grace: Union[float, str, None] = None, checkpoint: Optional[bool] = None
+    ) -> Task:
+        """Sends a task back to the queue: it saves its work, ends, and is run again; so all of an array.
+
+        The `hint` says so if it waits already.
+        """
+        return await self._stop(id, "yield", grace, checkpoint)
+
+    async def _stop(
+        self, id: str, how: str, grace: Union[float, str, None], checkpoint: Optional[bool]
+    ) -> Task:
+        given = {"grace": grace, "checkpoint": checkpoint}
+        given = {name: value for name, value in given.items() if value is not None}
+        body = json_body(given) if given else None
+        answer = await self._transport.send(Request("POST", ("api", "tasks", id, how), body=body, safe=True))
+        return replace(self._read(answer, lambda task: decode(Task, task)), hint=answer.hint)
 
     async def delete_task(self, id: str) -> None:
         """Forgets a task or array that is over, with its log."""

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator, Iterable
 from dataclasses import replace
-from typing import Optional
+from typing import Optional, Union
 
 from estimand._sync.calls import Calls
 from estimand._sync.values import Moment, moment_text
@@ -95,9 +95,32 @@ class TaskCalls(Calls):
         page = self.log_page(task.id, tail=LAST_LINES)
         return "\n".join([text, *(f"  {line.text}" for line in page.lines)])
 
-    def cancel(self, id: str) -> Task:
-        """Ends a task, or lets it not begin; so all of an array."""
-        return self._one(Task, Request("POST", ("api", "tasks", id, "cancel"), safe=True))
+    def cancel(
+        self, id: str, *, grace: Union[float, str, None] = None, checkpoint: Optional[bool] = None
+    ) -> Task:
+        """Ends a task, or lets it not begin; so all of an array.
+
+        It is killed after `grace`, 0 for at once; with `checkpoint` it gets SIGUSR1 first, to save its work.
+        """
+        return self._stop(id, "cancel", grace, checkpoint)
+
+    def yield_task(
+        self, id: str, *, grace: Union[float, str, None] = None, checkpoint: Optional[bool] = None
+    ) -> Task:
+        """Sends a task back to the queue: it saves its work, ends, and is run again; so all of an array.
+
+        The `hint` says so if it waits already.
+        """
+        return self._stop(id, "yield", grace, checkpoint)
+
+    def _stop(
+        self, id: str, how: str, grace: Union[float, str, None], checkpoint: Optional[bool]
+    ) -> Task:
+        given = {"grace": grace, "checkpoint": checkpoint}
+        given = {name: value for name, value in given.items() if value is not None}
+        body = json_body(given) if given else None
+        answer = self._transport.send(Request("POST", ("api", "tasks", id, how), body=body, safe=True))
+        return replace(self._read(answer, lambda task: decode(Task, task)), hint=answer.hint)
 
     def delete_task(self, id: str) -> None:
         """Forgets a task or array that is over, with its log."""

@@ -32,7 +32,7 @@ pub struct Watch<'a> {
     attempt: &'a mut Attempt,
     wakes: &'a mut Wakes,
     /// Its end, once it is to end.
-    stopping: Option<Stopping>,
+    stopping: Option<TaskStop>,
     /// How long it may run.
     timeout: Option<Duration>,
     is_running: bool,
@@ -59,7 +59,7 @@ struct PromiseTimes {
 }
 
 /// The end of a task that is to end.
-struct Stopping {
+struct TaskStop {
     reason: TaskEnding,
     /// When it gets SIGTERM, until it has.
     terminate_at: Option<Instant>,
@@ -116,7 +116,7 @@ impl<'a> Watch<'a> {
                     self.attempt.used = used;
                     self.attempt.log.append(outputs.rest());
                     self.write_running();
-                    let Some(Stopping { reason, .. }) = self.stopping else { return ending };
+                    let Some(TaskStop { reason, .. }) = self.stopping else { return ending };
                     self.attempt.program = Some(ending).filter(TaskEnding::is_of_program);
                     return reason;
                 }
@@ -170,7 +170,7 @@ impl<'a> Watch<'a> {
     async fn next(&mut self, work: &mut Work, outputs: &mut Outputs, look_at: Instant) -> Event {
         let settle_at = self.attempt.log.waits().then(|| Instant::now() + SETTLE_EVERY);
         let deadline = self.deadline.filter(|_| self.stopping.is_none());
-        let next_signal = self.stopping.as_ref().map(Stopping::next_signal).filter(|_| !self.killed);
+        let next_signal = self.stopping.as_ref().map(TaskStop::next_signal).filter(|_| !self.killed);
         let soft = self.promise.as_ref().map(|promise| promise.soft).filter(|_| self.stopping.is_none());
         let hard = self.promise.as_ref().map(|promise| promise.hard).filter(|_| !self.killed);
         tokio::select! {
@@ -281,7 +281,7 @@ impl<'a> Watch<'a> {
                 stopping.kill_at = stopping.kill_at.min(kill_at);
             }
             None => {
-                self.stopping = Some(Stopping { reason, terminate_at: Some(terminate_at), kill_at });
+                self.stopping = Some(TaskStop { reason, terminate_at: Some(terminate_at), kill_at });
                 if order.checkpoint {
                     work.checkpoint();
                 }
@@ -306,13 +306,13 @@ impl<'a> Watch<'a> {
     fn kill(&mut self, reason: TaskEnding, work: &Work) {
         if !std::mem::replace(&mut self.killed, true) {
             let now = Instant::now();
-            self.stopping.get_or_insert(Stopping { reason, terminate_at: None, kill_at: now });
+            self.stopping.get_or_insert(TaskStop { reason, terminate_at: None, kill_at: now });
             work.kill();
         }
     }
 }
 
-impl Stopping {
+impl TaskStop {
     fn next_signal(&self) -> Instant {
         self.terminate_at.map_or(self.kill_at, |at| at.min(self.kill_at))
     }

@@ -65,13 +65,13 @@ fn a_checkpoint_that_fails_or_is_not_known_shows_in_the_end() {
 
 #[test]
 fn a_checkpoint_that_never_ends_is_cut_off_when_its_grace_is_over() {
-    const GRACE: Duration = Duration::from_secs(2);
+    const GRACE_MS: u64 = 2_000;
     let node = Node::start("stop-stubborn");
     let work = run(&node, STUBBORN);
     let began = Instant::now();
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE.as_millis() as u64}));
+    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE_MS}));
     let heard = node.until_ended("s.1", json!("cancelled"));
-    assert!(began.elapsed() >= GRACE, "it has all of its grace");
+    assert!(began.elapsed() >= Duration::from_millis(GRACE_MS), "it has all of its grace");
     assert_eq!(program(&heard), json!({"signal": 9}));
     assert!(node.has("usr1"), "it was asked for a checkpoint before");
     processes::none_with(&node.mark, Duration::ZERO);
@@ -119,15 +119,15 @@ fn a_second_order_makes_the_end_come_sooner() {
 
 #[test]
 fn the_keeper_holds_the_end_of_a_task_whose_agent_is_killed_meanwhile() {
-    const GRACE: Duration = Duration::from_secs(6);
+    const GRACE_MS: u64 = 6_000;
     let mut node = Node::start("stop-alone");
     let work = run(&node, STUBBORN);
     let began = Instant::now();
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE.as_millis() as u64}));
+    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE_MS}));
     wait::until(PATIENCE, "it to be asked for a checkpoint", || node.has("usr1").then_some(()));
     node.agent.kill9();
     processes::none_with(&node.mark, PATIENCE);
-    assert!(began.elapsed() >= GRACE, "it has all of its grace");
+    assert!(began.elapsed() >= Duration::from_millis(GRACE_MS), "it has all of its grace");
     node.agent.restart_on_same_port();
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert_eq!(program(&heard), json!({"signal": 9}));

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use estimand_api::access::Token;
+use estimand_api::task_stop::StopRequest;
 use estimand_carrier::Carrier;
 use estimand_client::{Client, Credentials, Options};
 use estimand_ordering::{Command, Driver, Event, Scheduler, TaskNews};
@@ -64,7 +65,8 @@ impl<T> Scheduler for TwoAtOnce<T> {
                 self.waiting.values_mut().for_each(|tasks| tasks.retain(|(_, waiting), _| waiting != task));
                 let is_running = self.running.values().any(|tasks| tasks.contains(task));
                 self.decisions.extend(is_running.then(|| format!("end {task}")));
-                is_running.then(|| Command::Cancel { task: task.to_owned() }).into_iter().collect()
+                let cancel = || Command::Cancel { task: task.to_owned(), stop: StopRequest::default() };
+                is_running.then(cancel).into_iter().collect()
             }
             Event::Task { task, news: TaskNews::Ended(_) | TaskNews::Refused(_) } => {
                 self.running.values_mut().for_each(|tasks| tasks.retain(|running| *running != task));

@@ -114,7 +114,7 @@ pub async fn carry(client: &Client, errand: &Errand<Map<String, Value>>) -> Task
             };
             submitted.map(|(record, _)| record)
         }
-        Errand::Cancel { task } => client.cancel_task(task).await,
+        Errand::Cancel { task, stop } => client.cancel_task_so(task, *stop).await,
     };
     match done {
         Ok(TaskRecord { state, .. }) => TaskAnswer::Done(end_of(&state)),

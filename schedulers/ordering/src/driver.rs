@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use estimand_api::problem::Problem;
 use estimand_api::promise::PromiseRecord;
+use estimand_api::task_stop::StopRequest;
 use estimand_capacity::Tick;
 
 use crate::order::{Order, OrderKey, Stage, Step};
@@ -37,6 +38,7 @@ pub enum Errand<T> {
     },
     Cancel {
         task: String,
+        stop: StopRequest,
     },
 }
 
@@ -53,12 +55,18 @@ pub enum TaskAnswer {
 impl<T> Errand<T> {
     pub fn task(&self) -> &str {
         match self {
-            Errand::Submit { task, .. } | Errand::Cancel { task } => task,
+            Errand::Submit { task, .. } | Errand::Cancel { task, .. } => task,
         }
     }
 
     fn is_like(&self, other: &Errand<T>) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other) && self.task() == other.task()
+        match (self, other) {
+            (Errand::Submit { task, .. }, Errand::Submit { task: other, .. }) => task == other,
+            (Errand::Cancel { task, stop }, Errand::Cancel { task: other, stop: other_stop }) => {
+                task == other && stop == other_stop
+            }
+            _ => false,
+        }
     }
 }
 
@@ -90,7 +98,7 @@ impl<S: Scheduler> Driver<S> {
         };
         let may_go = |errand: &&Errand<S::Task>| match errand {
             Errand::Submit { .. } => true,
-            Errand::Cancel { task } => is_submitted(task),
+            Errand::Cancel { task, .. } => is_submitted(task),
         };
         self.errands.iter().filter(may_go).cloned().collect()
     }
@@ -196,8 +204,8 @@ impl<S: Scheduler> Driver<S> {
                     self.errands.push(Errand::Submit { task, document });
                 }
             }
-            Command::Cancel { task } => {
-                let cancel = Errand::Cancel { task };
+            Command::Cancel { task, stop } => {
+                let cancel = Errand::Cancel { task, stop };
                 if self.tasks.contains(cancel.task())
                     && !self.errands.iter().any(|open| open.is_like(&cancel))
                 {

@@ -4,6 +4,7 @@ use estimand_api::names::{DataName, NodeName};
 use estimand_api::problem::Problem;
 use estimand_api::promise::{PromiseRecord, PromiseRequest, PromiseResize, Room};
 use estimand_api::task_state::TaskState;
+use estimand_api::task_stop::StopRequest;
 use estimand_capacity::Tick;
 use serde_json::Value;
 
@@ -93,9 +94,10 @@ pub enum Command<T> {
         task: String,
         document: T,
     },
-    /// Ends a task.
+    /// Ends a task, at once or with a grace, and with a checkpoint if that is wanted.
     Cancel {
         task: String,
+        stop: StopRequest,
     },
     /// Has all of these promised, or none, under a name of the scheduler's own.
     Order {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use estimand_api::problem::Problem;
 use estimand_api::promise::PromiseRequest;
+use estimand_api::task_stop::StopRequest;
 use estimand_ordering::{
     Answer, Command, Done, Driver, Errand, Event, OrderNews, Question, Scheduler, TaskAnswer, TaskEnd,
     TaskNews,
@@ -48,7 +49,9 @@ fn told(task: &str, news: TaskNews) -> Event<Command<u8>> {
 #[test]
 fn errands_stay_until_they_are_answered_and_an_end_is_heard_once() {
     let (mut driver, heard) = driver();
-    let cancel = || Event::Request(Command::Cancel { task: "b".to_owned() });
+    let stop = |checkpoint| StopRequest { grace: None, checkpoint };
+    let cancel_so = |stop| Event::Request(Command::Cancel { task: "b".to_owned(), stop });
+    let cancel = || cancel_so(stop(Some(true)));
     driver.hear(1, cancel());
     assert!(driver.errands().is_empty(), "there is no such task");
     for task in ["b", "a", "b"] {
@@ -63,7 +66,14 @@ fn errands_stay_until_they_are_answered_and_an_end_is_heard_once() {
     driver.answer(2, &errands[1], TaskAnswer::Refused(Box::new(Problem::conflict("never"))));
     assert!(matches!(&heard.borrow()[..], [Event::Task { task, news: TaskNews::Refused(_) }] if task == "a"));
     let cancels = driver.errands();
-    assert_eq!(cancels, [Errand::Cancel { task: "b".to_owned() }], "once it is there");
+    let errand = |stop| Errand::Cancel { task: "b".to_owned(), stop };
+    assert_eq!(cancels, [errand(stop(Some(true)))], "once it is there");
+    driver.hear(2, cancel_so(stop(None)));
+    assert_eq!(
+        driver.errands(),
+        [errand(stop(Some(true))), errand(stop(None))],
+        "the other end is told, too"
+    );
     let end = |end| told("b", TaskNews::Ended(end));
     driver.hear(3, end(TaskEnd::Cancelled));
     driver.hear(3, end(TaskEnd::Cancelled));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use estimand_api::task_stop::StopOrder;
 use estimand_ordering::{Driver, Errand, Event, Scheduler, TaskAnswer, TaskEnd, TaskNews};
 use estimand_placement::Millis;
 use estimand_placement::queue::TaskNumber;
@@ -86,12 +85,12 @@ impl Simulation<'_> {
                 Errand::Submit { task, document } => {
                     open.tasks.insert(task.clone(), self.submit_beside(now, document.clone()));
                 }
-                Errand::Cancel { task } => {
+                Errand::Cancel { task, stop } => {
                     if let Some(number) = open.tasks.get(task) {
                         self.apply(
                             now,
                             *number,
-                            TaskEvent::Cancel(StopOrder::default()),
+                            TaskEvent::Cancel(stop.order(false, None)),
                             Actor::Scheduler,
                             None,
                         )?;

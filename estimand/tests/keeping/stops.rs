@@ -18,7 +18,7 @@ const STUBBORN: &str = "trap 'touch \"$0/usr1\"' USR1; trap 'touch \"$0/term\"' 
 const HOUR_MS: u64 = 3_600_000;
 
 /// Tells an attempt to end, with these fields of its assignment.
-fn stop(node: &Node, work: &Value, more: Value) {
+fn stop(node: &Node, work: &Value, more: &Value) {
     let mut assignment = json!({"id": "s", "attempt": 1, "stop": true, "work": work});
     assignment.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     node.services.assign(json!([assignment]));
@@ -40,7 +40,7 @@ fn program(heard: &AttemptNews) -> Value {
 fn a_checkpoint_that_is_written_shows_in_the_end() {
     let node = Node::start("stop-saves");
     let work = run(&node, SAVES);
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": HOUR_MS}));
+    stop(&node, &work, &json!({"checkpoint": true, "graceMs": HOUR_MS}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert_eq!(program(&heard), json!({"exit": 0}));
     assert!(node.has("saved"));
@@ -56,7 +56,7 @@ fn a_checkpoint_that_fails_or_is_not_known_shows_in_the_end() {
         let node = Node::start("stop-fails");
         let work = run(&node, script);
         // The shell says so right before it becomes another program, which knows no signal.
-        stop(&node, &work, json!({"checkpoint": true, "graceMs": HOUR_MS}));
+        stop(&node, &work, &json!({"checkpoint": true, "graceMs": HOUR_MS}));
         let heard = node.until_ended("s.1", json!("cancelled"));
         assert_eq!(program(&heard), ended);
         node.end();
@@ -69,7 +69,7 @@ fn a_checkpoint_that_never_ends_is_cut_off_when_its_grace_is_over() {
     let node = Node::start("stop-stubborn");
     let work = run(&node, STUBBORN);
     let began = Instant::now();
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE_MS}));
+    stop(&node, &work, &json!({"checkpoint": true, "graceMs": GRACE_MS}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert!(began.elapsed() >= Duration::from_millis(GRACE_MS), "it has all of its grace");
     assert_eq!(program(&heard), json!({"signal": 9}));
@@ -83,7 +83,7 @@ fn an_order_of_the_version_before_has_its_times() {
     let node = Node::start("stop-before");
     let work = run(&node, STUBBORN);
     let began = Instant::now();
-    stop(&node, &work, json!({"checkpoint": true}));
+    stop(&node, &work, &json!({"checkpoint": true}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert!(began.elapsed() >= Duration::from_secs(20), "two graces of 10 s");
     assert_eq!(program(&heard), json!({"signal": 9}));
@@ -95,7 +95,7 @@ fn an_order_of_the_version_before_has_its_times() {
 fn a_grace_of_zero_kills_at_once() {
     let node = Node::start("stop-zero");
     let work = run(&node, STUBBORN);
-    stop(&node, &work, json!({"graceMs": 0}));
+    stop(&node, &work, &json!({"graceMs": 0}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert_eq!(program(&heard), json!({"signal": 9}));
     assert!(!node.has("usr1") && !node.has("term"), "no other signal came");
@@ -106,11 +106,11 @@ fn a_grace_of_zero_kills_at_once() {
 fn a_second_order_makes_the_end_come_sooner() {
     let node = Node::start("stop-again");
     let work = run(&node, STUBBORN);
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": HOUR_MS}));
+    stop(&node, &work, &json!({"checkpoint": true, "graceMs": HOUR_MS}));
     wait::until(PATIENCE, "it to be asked for a checkpoint", || node.has("usr1").then_some(()));
     // A longer one changes nothing, and the next one counts.
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": 2 * HOUR_MS}));
-    stop(&node, &work, json!({"graceMs": 0}));
+    stop(&node, &work, &json!({"checkpoint": true, "graceMs": 2 * HOUR_MS}));
+    stop(&node, &work, &json!({"graceMs": 0}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert_eq!(program(&heard), json!({"signal": 9}));
     assert!(!node.has("term"));
@@ -123,7 +123,7 @@ fn the_keeper_holds_the_end_of_a_task_whose_agent_is_killed_meanwhile() {
     let mut node = Node::start("stop-alone");
     let work = run(&node, STUBBORN);
     let began = Instant::now();
-    stop(&node, &work, json!({"checkpoint": true, "graceMs": GRACE_MS}));
+    stop(&node, &work, &json!({"checkpoint": true, "graceMs": GRACE_MS}));
     wait::until(PATIENCE, "it to be asked for a checkpoint", || node.has("usr1").then_some(()));
     node.agent.kill9();
     processes::none_with(&node.mark, PATIENCE);
@@ -141,7 +141,7 @@ fn an_agent_that_is_started_anew_meanwhile_asks_for_no_second_checkpoint() {
                   while :; do touch \"$0/on\"; sleep 0.05; done";
     let work = run(&node, script);
     let order = json!({"checkpoint": true, "graceMs": HOUR_MS});
-    stop(&node, &work, order);
+    stop(&node, &work, &order);
     node.until_said("s.1", "asked 1");
     node.agent.kill9();
     node.agent.restart_on_same_port();
@@ -151,7 +151,7 @@ fn an_agent_that_is_started_anew_meanwhile_asks_for_no_second_checkpoint() {
         json!({"id": "s", "attempt": 1, "stop": true, "checkpoint": true, "graceMs": HOUR_MS, "work": work});
     node.services.assign(json!([same, other]));
     node.until_ended("o.1", json!({"exit": 0}));
-    stop(&node, &work, json!({}));
+    stop(&node, &work, &json!({}));
     let heard = node.until_ended("s.1", json!("cancelled"));
     assert_eq!(program(&heard), json!({"exit": 3}));
     let asked: Vec<String> = texts(&heard).into_iter().filter(|line| line.starts_with("asked")).collect();

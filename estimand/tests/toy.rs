@@ -159,7 +159,8 @@ impl Service {
         let options =
             Options { total_timeout: Duration::from_secs(2), attempts: 1, credentials, ..Options::default() };
         let carrier = Carrier::new(Client::with_options(&proxy.url(), options).unwrap(), "toy-");
-        let (runtime, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+        let runtime = Runtime::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         Service { plane, proxy, folder, runtime, carrier, driver: TwoAtOnce::driver() }
     }
 

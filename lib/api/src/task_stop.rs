@@ -59,7 +59,7 @@ impl StopOrder {
         *self == StopOrder::default()
     }
 
-    /// How long after it was told to end it gets SIGTERM.
+    /// The time from the order until SIGTERM.
     pub fn terminates_after(&self) -> Duration {
         match (self.checkpoint, self.grace_ms) {
             (false, _) => Duration::ZERO,
@@ -68,7 +68,7 @@ impl StopOrder {
         }
     }
 
-    /// How long after it was told to end it gets SIGKILL.
+    /// The time from the order until SIGKILL.
     pub fn kills_after(&self) -> Duration {
         match (self.checkpoint, self.grace_ms) {
             (_, Some(millis)) => Duration::from_millis(millis),
@@ -80,9 +80,10 @@ impl StopOrder {
     /// The same with no longer a grace than this.
     #[must_use]
     pub fn within(self, longest: Duration) -> StopOrder {
-        match self.kills_after() > longest {
-            true => StopOrder { grace_ms: Some(millis(longest)), ..self },
-            false => self,
+        if self.kills_after() > longest {
+            StopOrder { grace_ms: Some(millis(longest)), ..self }
+        } else {
+            self
         }
     }
 

@@ -16,9 +16,9 @@ use crate::writer::TasksState;
 /// The fate of a task that is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is over. One that waits never begins.
+    /// The task is over. One that waits never begins.
     Cancelled,
-    /// It waits for a node again. One that waits goes on waiting.
+    /// The task waits for a node again. One that waits goes on waiting.
     Queued,
 }
 
@@ -35,7 +35,8 @@ impl Request<TasksState> for Stop {
     type Reply = Named;
 
     fn decide(self, state: &TasksState) -> Result<Decision<TasksState, Self::Reply>, Rejection> {
-        let (at, table) = (state.now_us(), state.table());
+        let at = state.now_us();
+        let table = state.table();
         let found = self.scope.find(table, &self.id).ok_or(Rejection::Unknown(self.id.clone()))?;
         let tasks: Vec<&Arc<Task>> = match &found {
             Named::Task(task) => vec![task],
@@ -63,7 +64,7 @@ impl Stop {
     }
 }
 
-/// Of tasks some can go back to the queue, or are there.
+/// Refuses if no task can go back to the queue, or is there.
 fn may_go_back(id: &str, tasks: &[&Arc<Task>]) -> Result<(), Rejection> {
     if tasks.iter().any(|task| !task.state().is_final() && !task.progress.ends_for_good()) {
         return Ok(());

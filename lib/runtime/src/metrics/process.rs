@@ -7,6 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::text::{Exposition, Kind};
+use crate::open_files::open_files;
 
 /// Linux counts processor time towards user space in hundredths of a second, on every architecture we serve.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -36,9 +37,7 @@ pub(super) fn write(out: &mut Exposition<'_>, uptime: Duration) {
     if let Some(bytes) = fs::read_to_string("/proc/self/status").ok().as_deref().and_then(parse_resident) {
         out.single("process_resident_memory_bytes", Gauge, "Memory resident in RAM.", bytes);
     }
-    if let Ok(entries) = fs::read_dir("/proc/self/fd") {
-        // One of them is the directory that is being read.
-        let open = entries.count().saturating_sub(1);
+    if let Ok(open) = open_files() {
         out.single("process_open_fds", Gauge, "Open file descriptors.", open as f64);
     }
 }

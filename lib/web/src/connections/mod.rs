@@ -44,6 +44,8 @@ pub(crate) struct Connections(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     began: Instant,
+    /// The files that were open before there was a connection.
+    open_before: usize,
     table: Mutex<Table>,
     changed: Notify,
     idle_closed: Counter,
@@ -86,7 +88,7 @@ pub(crate) struct Ticket(Arc<Connection>);
 #[derive(Debug)]
 pub(crate) struct BusyConnection(Arc<Connection>);
 
-/// The number of connections that may be accepted in all, as the process is now. Further ones wait to be accepted.
+/// The number of connections that there may be in all, as the process is now.
 pub(crate) fn most() -> usize {
     Room::of(max_open_files()).descriptors
 }
@@ -110,9 +112,11 @@ impl Room {
 }
 
 impl Connections {
-    pub(crate) fn new() -> Self {
+    /// None yet, in a process that has that many files open.
+    pub(crate) fn new(open_files: usize) -> Self {
         Connections(Arc::new(Shared {
             began: Instant::now(),
+            open_before: open_files,
             table: Mutex::default(),
             changed: Notify::new(),
             idle_closed: Counter::new(),
@@ -121,7 +125,13 @@ impl Connections {
         }))
     }
 
-    /// Enters a connection with that descriptor; none if there is no room for it.
+    /// The number of connections that may be accepted before one of them is closed: further ones wait in the kernel. Those that
+    /// are accepted faster than they are entered stay below the number from which a connection is refused.
+    pub(crate) fn most_accepted(&self) -> usize {
+        most().saturating_sub(self.0.open_before).max(1)
+    }
+
+    /// Enters a connection with that descriptor, and makes room for the next ones; none if there is no room for this one.
     pub(crate) fn admit(
         &self,
         descriptor: usize,
@@ -131,11 +141,23 @@ impl Connections {
     ) -> Option<Ticket> {
         let Room { descriptors: room, refused_from } = Room::of(max_open_files());
         let mut table = self.table();
-        let used = descriptor.max(table.open.len());
-        if used >= refused_from {
+        let used = descriptor.max(self.0.open_before + table.open.len());
+        let ticket = if used < refused_from {
+            Some(self.enter(&mut table, local, peer, user))
+        } else {
             self.0.refused.increment();
-            return None;
+            None
+        };
+        let margin = (room / MARGIN_SHARE).max(1);
+        let wanted = if used + margin >= room { margin.saturating_sub(table.closing) } else { 0 };
+        if wanted > 0 && !table.choosing {
+            table.choosing = true;
+            self.give_up(table, wanted);
         }
+        ticket
+    }
+
+    fn enter(&self, table: &mut Table, local: SocketAddr, peer: SocketAddr, user: Option<u32>) -> Ticket {
         let id = table.next;
         table.next += 1;
         let connection = Arc::new(Connection {
@@ -150,13 +172,7 @@ impl Connections {
             share: ConnectionShare::default(),
         });
         table.open.insert(id, Arc::clone(&connection));
-        let margin = (room / MARGIN_SHARE).max(1);
-        let wanted = if used + margin >= room { margin.saturating_sub(table.closing) } else { 0 };
-        if wanted > 0 && !table.choosing {
-            table.choosing = true;
-            self.give_up(table, wanted);
-        }
-        Some(Ticket(connection))
+        Ticket(connection)
     }
 
     /// Closes as many connections as are wanted. Nobody is kept from coming and going while they are chosen.

@@ -18,11 +18,10 @@ fn a_part_of_the_descriptors_is_kept_for_all_else() {
 
 #[test]
 fn a_connection_near_the_room_makes_others_go_and_one_beyond_it_is_refused() {
-    let all = Connections::new();
+    let all = Connections::new(3);
     let busy = admit(&all, 10).unwrap();
     let answering = busy.connection().begin();
     let idle = admit(&all, 11).unwrap();
-    assert!(admit(&all, Room::of(max_open_files()).refused_from).is_none());
     assert!(!idle.is_closed());
 
     // So many are wanted that all three go.
@@ -33,9 +32,25 @@ fn a_connection_near_the_room_makes_others_go_and_one_beyond_it_is_refused() {
     assert_eq!((all.open(), all.table().closing), (0, 0));
 }
 
+/// Otherwise nobody would ever come in again where others have all that there is.
+#[test]
+fn a_connection_that_is_refused_makes_others_go_too() {
+    let all = Connections::new(3);
+    let idle = admit(&all, 11).unwrap();
+    assert!(admit(&all, Room::of(max_open_files()).refused_from).is_none());
+    assert!(idle.is_closed());
+}
+
+#[test]
+fn connections_are_accepted_into_what_other_files_leave_of_the_room() {
+    let most = most();
+    assert_eq!(Connections::new(3).most_accepted(), most - 3);
+    assert_eq!(Connections::new(most + 3).most_accepted(), 1);
+}
+
 #[test]
 fn a_request_makes_a_connection_busy() {
-    let all = Connections::new();
+    let all = Connections::new(3);
     let ticket = admit(&all, 10).unwrap();
     let connection = ticket.connection();
     assert!(connection.idle_for(all.now_ms()).is_some());
@@ -50,7 +65,7 @@ fn a_request_makes_a_connection_busy() {
 
 #[tokio::test]
 async fn drained_waits_for_the_last_one() {
-    let all = Connections::new();
+    let all = Connections::new(3);
     let ticket = admit(&all, 10).unwrap();
     let waiting = all.drained();
     tokio::pin!(waiting);

@@ -29,7 +29,7 @@ use super::socket::Socket;
 use super::steady_writes::SteadyWrites;
 use super::tls::PeerIdentity;
 use super::{BACKLOG, DISCONNECT_DEADLINE, HANDSHAKE_DEADLINE, HEAD_DEADLINE, KEEP_ALIVE, SHUTDOWN_DEADLINE};
-use crate::connections::{self, Connections};
+use crate::connections::Connections;
 use crate::site::Site;
 
 /// A connection, and from where it is.
@@ -58,7 +58,7 @@ impl Entrance {
         workers: Option<usize>,
         tls: Option<ServerConfig>,
     ) -> io::Result<Server> {
-        let most = connections::most();
+        let most = self.connections.most_accepted();
         let workers = workers.unwrap_or_else(|| available_parallelism().map_or(2, Into::into));
         let server = Server::build()
             .workers(workers)

@@ -25,7 +25,7 @@ use crate::connections::Connections;
 use crate::site::Site;
 use address::{Listener, MadeSocket};
 use entrance::Entrance;
-use estimand_runtime::open_files::raise_open_files;
+use estimand_runtime::open_files::{open_files, raise_open_files};
 use estimand_runtime::stop::Stop;
 use estimand_runtime::tasks::{Tasks, UnfinishedTasks};
 
@@ -184,7 +184,7 @@ impl Server {
     pub fn on(bound: BoundAddress, options: &ServerOptions, site: Arc<Site>) -> Result<Self, ServerError> {
         let BoundAddress { listener, address, made } = bound;
         raise_open_files();
-        let connections = Connections::new();
+        let connections = Connections::new(open_files().unwrap_or(0));
         let shown = connections.clone();
         site.metrics().source(Box::new(move |text| shown.write_figures(text)));
         let tls = options.tls.clone();

@@ -21,6 +21,8 @@ use wire::Wire;
 /// Long enough for a machine that also compiles, short enough to name the hanging request.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 const MAX_IDLE: usize = 64;
+/// A service closes a connection that was idle for 75 seconds. A request that is sent on it in that moment would be lost.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(60);
 
 /// A client of one server. May be shared by threads; each request in flight has its own connection.
 pub struct Http {
@@ -28,7 +30,8 @@ pub struct Http {
     deadline: Duration,
     /// Shown with each request that shows nothing by itself.
     token: Option<String>,
-    idle: Mutex<Vec<Wire>>,
+    /// Each with the time of its last response.
+    idle: Mutex<Vec<(Instant, Wire)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -180,8 +183,8 @@ impl Http {
     /// A connection that the server has not closed as far as can be known: there are no retries.
     fn idle_wire(&self) -> Option<Wire> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(wire) = idle.pop() {
-            if wire.is_reusable() {
+        while let Some((since, wire)) = idle.pop() {
+            if since.elapsed() < MAX_IDLE_TIME && wire.is_reusable() {
                 return Some(wire);
             }
         }
@@ -194,7 +197,7 @@ impl Http {
         let closing = response.header("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if (delimited || response.status == 204) && !closing && idle.len() < MAX_IDLE {
-            idle.push(wire);
+            idle.push((Instant::now(), wire));
         }
     }
 }

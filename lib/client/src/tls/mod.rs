@@ -32,6 +32,9 @@ pub(super) use trouble::Trouble;
 /// Between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Shorter than the 75 seconds after which a service closes an idle connection: a request sent in that moment would be lost.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(60);
+
 /// Names the file of authorities that client commands and agents trust.
 pub const AUTHORITY_VARIABLE: &str = "ESTIMAND_AUTHORITY";
 
@@ -209,6 +212,7 @@ fn with(config: ClientConfig, options: &Options, headers: HeaderMap) -> reqwest:
         .default_headers(headers)
         .connect_timeout(options.connect_timeout)
         .read_timeout(options.read_timeout)
+        .pool_idle_timeout(MAX_IDLE_TIME)
         .no_proxy()
 }
 

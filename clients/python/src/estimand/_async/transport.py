@@ -30,6 +30,8 @@ FIRST_PAUSE = 0.075
 LONGEST_PAUSE = 2.0
 # So many idle connections are kept to each service. A new one costs a look at the table of sockets.
 IDLE_CONNECTIONS = 64
+# Shorter than the 75 seconds after which a service closes an idle connection: a request sent in that moment would be lost.
+MAX_IDLE_TIME = 60.0
 
 
 class _Failure(Exception):
@@ -75,17 +77,18 @@ class AsyncTransport:
     def __init__(self, addresses: Sequence[str], credentials: Credentials, options: Options) -> None:
         self.services = [Service(address, credentials) for address in addresses]
         self.options = options
-        self._idle: list[deque[AsyncConnection]] = [deque() for _ in self.services]
+        # Each connection with the time of its last response.
+        self._idle: list[deque[tuple[float, AsyncConnection]]] = [deque() for _ in self.services]
         self._is_closed = False
 
     def close(self) -> None:
         """Ends its idle connections; none is kept from then on."""
         self._is_closed = True
         for idle in self._idle:
-            connection = _pop(idle)
-            while connection is not None:
-                connection.close()
-                connection = _pop(idle)
+            kept = _pop(idle)
+            while kept is not None:
+                kept[1].close()
+                kept = _pop(idle)
 
     async def send(self, request: Request) -> Answer:
         """Sends a request until there is an answer or it makes no sense to go on."""
@@ -174,11 +177,14 @@ class AsyncTransport:
 
     def _idle_connection(self, place: int) -> Optional[AsyncConnection]:
         idle = self._idle[place]
-        connection = _pop(idle)
-        while connection is not None and not connection.is_quiet():
+        kept = _pop(idle)
+        while kept is not None:
+            since, connection = kept
+            if time.monotonic() - since < MAX_IDLE_TIME and connection.is_quiet():
+                return connection
             connection.close()
-            connection = _pop(idle)
-        return connection
+            kept = _pop(idle)
+        return None
 
     async def _connect(self, service: Service) -> AsyncConnection:
         before = await in_thread(service.listeners)
@@ -195,7 +201,7 @@ class AsyncTransport:
     def _put_back(self, place: int, response: AsyncResponse) -> None:
         idle = self._idle[place]
         if response.reader.can_stay and not self._is_closed and len(idle) < IDLE_CONNECTIONS:
-            idle.append(response.connection)
+            idle.append((time.monotonic(), response.connection))
         else:
             response.connection.close()
 
@@ -224,7 +230,7 @@ def is_for_another(error: EstimandError) -> bool:
     return isinstance(error, (NotServedError, StandingByError, UnreachableError))
 
 
-def _pop(idle: deque[AsyncConnection]) -> Optional[AsyncConnection]:
+def _pop(idle: deque[tuple[float, AsyncConnection]]) -> Optional[tuple[float, AsyncConnection]]:
     # Another thread may take the last one between a look and a pop.
     try:
         return idle.pop()

@@ -104,8 +104,10 @@ impl Http {
         body: &[u8],
     ) -> io::Result<Response> {
         let end = Instant::now() + self.deadline;
-        let mut wire = match self.idle_wire() {
-            Some(wire) => wire,
+        let kept = self.idle_wire();
+        let idle = kept.as_ref().map(|(since, _)| since.elapsed());
+        let mut wire = match kept {
+            Some((_, wire)) => wire,
             None => Wire::connect(&self.authority, end)?,
         };
         let mut request = self.head(method, path, headers);
@@ -114,7 +116,12 @@ impl Http {
         }
         request.extend_from_slice(b"\r\n");
         request.extend_from_slice(body);
-        let response = exchange(&mut wire, &request, method == "HEAD", end)?;
+        let response = exchange(&mut wire, &request, method == "HEAD", end).map_err(|error| match idle {
+            Some(idle) => {
+                io::Error::new(error.kind(), format!("{error}, on a connection that was idle for {idle:?}"))
+            }
+            None => error,
+        })?;
         self.keep(wire, &response);
         Ok(response)
     }
@@ -180,12 +187,12 @@ impl Http {
         head.into_bytes()
     }
 
-    /// A connection that the server has not closed as far as can be known: there are no retries.
-    fn idle_wire(&self) -> Option<Wire> {
+    /// A connection that the server has not closed as far as can be known, there are no retries, and the time of its last response.
+    fn idle_wire(&self) -> Option<(Instant, Wire)> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((since, wire)) = idle.pop() {
             if since.elapsed() < MAX_IDLE_TIME && wire.is_reusable() {
-                return Some(wire);
+                return Some((since, wire));
             }
         }
         None
@@ -194,7 +201,10 @@ impl Http {
     fn keep(&self, wire: Wire, response: &Response) {
         let delimited =
             response.header("content-length").is_some() || response.header("transfer-encoding").is_some();
-        let closing = response.header("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
+        // The services' HTTP library closes the connection of a malformed request, and may not say so. All other refusals have a body.
+        let is_malformed = response.status >= 400 && response.body.is_empty();
+        let closing = is_malformed
+            || response.header("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if (delimited || response.status == 204) && !closing && idle.len() < MAX_IDLE {
             idle.push((Instant::now(), wire));

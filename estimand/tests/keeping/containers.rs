@@ -123,6 +123,32 @@ fn a_cancelled_container_ends_in_its_own_way_or_in_another() {
 }
 
 #[test]
+fn a_container_that_is_told_to_saves_its_work_or_is_killed_when_its_grace_is_over() {
+    let node = start("con-saves", &[]);
+    let goes_on = "echo there; while :; do sleep 0.05; done";
+    let saves = node.container(&format!("trap 'echo saved; exit 0' USR1; {goes_on}"));
+    let stubborn = node.container(&format!("trap 'echo asked' USR1; trap '' TERM; {goes_on}"));
+    let attempt = |id: &str, work: &Value| json!({"id": id, "attempt": 1, "work": work});
+    node.services.assign(json!([attempt("con-good", &saves), attempt("con-stubborn", &stubborn)]));
+    node.until_said("con-good.1", "there");
+    node.until_said("con-stubborn.1", "there");
+    let stop = |grace_ms: u64| json!({"stop": true, "checkpoint": true, "graceMs": grace_ms});
+    node.services.assign(json!([
+        with(attempt("con-good", &saves), &stop(3_600_000)),
+        with(attempt("con-stubborn", &stubborn), &stop(1_000)),
+    ]));
+    for (attempt, said, program) in
+        [("con-good.1", "saved", json!({"exit": 0})), ("con-stubborn.1", "asked", json!({"exit": 137}))]
+    {
+        let heard = node.until_ended(attempt, json!("cancelled"));
+        assert_eq!(texts(&heard), ["there", said]);
+        assert_eq!(heard.stages.last().unwrap()["ended"]["program"], program);
+    }
+    processes::none_with(&node.mark, Duration::ZERO);
+    node.end();
+}
+
+#[test]
 fn a_refusal_names_the_option_that_would_allow_it() {
     let node = start("con-refused", &[]);
     let volume = |source: &str| json!({"image": IMAGE, "volumes": [{"source": source, "target": "/x"}]});

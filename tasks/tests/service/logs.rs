@@ -41,7 +41,7 @@ fn a_log_is_read_on_from_where_a_reader_stopped() {
         let written = Instant::now();
         let (page, at) = waiting.join().unwrap();
         assert_eq!(texts(&page), ["five"]);
-        assert!(at.saturating_duration_since(written) < Duration::from_secs(5));
+        assert!(at.saturating_duration_since(written) < Duration::from_secs(25));
     });
     // The end of the task ends the wait of a reader.
     std::thread::scope(|scope| {

@@ -138,7 +138,7 @@ fn delays_each_way_without_narrowing_it() {
         scope.spawn(|| (&stream).write_all(many.as_bytes()).unwrap());
         expect(&stream, &many);
     });
-    assert!((2 * LATENCY..40 * LATENCY).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert!((2 * LATENCY..70 * LATENCY).contains(&began.elapsed()), "{:?}", began.elapsed());
     proxy.set_latency(Duration::ZERO);
     says_back(&stream, "z");
 }

@@ -229,7 +229,7 @@ fn a_stop_answers_all_requests_that_wait() {
         wait_waiting(&manager, WAITING as f64);
         let asked = Instant::now();
         manager.stop();
-        // They would wait for a minute.
+        // The questions would wait for a minute.
         assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
     });
     drop(report);

@@ -90,7 +90,7 @@ pub struct LogEnd {
     pub progress: ProgressEnd,
 }
 
-/// How far the progress in the log of a task is. A service of the version before passes it over, and forgets it.
+/// The place of the last progress in the log of a task. A service of the version before passes it over, and forgets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProgressEnd {
@@ -99,9 +99,9 @@ pub struct ProgressEnd {
     /// The first line that was to be progress and is none, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How many reports were stored.
+    /// The number of reports that were stored.
     pub reports: u64,
-    /// How many lines are known to be missing since the last report.
+    /// The number of lines that are known to be missing since the last report.
     pub missing: u64,
     /// The next line of standard output is the rest of one that was too long.
     pub continues: bool,
@@ -223,7 +223,7 @@ impl Task {
         self.progress.is_stopping().then(|| self.progress.present_order())
     }
 
-    /// How long it has for a checkpoint, if its document says so.
+    /// The time for a checkpoint, if its document says so.
     pub fn checkpoint_grace(&self) -> Option<Duration> {
         self.document.checkpoint_grace.map(Span::as_std)
     }

@@ -145,7 +145,7 @@ fn an_agent_that_is_started_anew_meanwhile_asks_for_no_second_checkpoint() {
     node.until_said("s.1", "asked 1");
     node.agent.kill9();
     node.agent.restart_on_same_port();
-    // It has heard the same order again when it follows another one of the same list.
+    // The agent has heard the same order again when it follows another one of the same list.
     let other = json!({"id": "o", "attempt": 1, "work": node.shell("exit 0")});
     let same =
         json!({"id": "s", "attempt": 1, "stop": true, "checkpoint": true, "graceMs": HOUR_MS, "work": work});

@@ -128,7 +128,7 @@ fn trials_of_a_user_stay_within_that_users_shares() {
     }
 }
 
-/// What is refused once would be refused again.
+/// A task that is refused once would be refused again.
 #[test]
 fn a_study_whose_tasks_are_refused_is_paused_and_says_why() {
     let plane = SalePlane::start(&[]);

@@ -100,7 +100,7 @@ impl Client {
         self.read_of_study(&[id, "best"]).await
     }
 
-    /// How much each parameter of a study matters.
+    /// The importance of each parameter of a study.
     pub async fn study_importance(&self, id: &str) -> Result<StudyImportance, Error> {
         self.read_of_study(&[id, "importance"]).await
     }

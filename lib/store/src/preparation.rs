@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Halt, StoreUrl};
 
-/// How long a connection waits for a preparation that goes on. Its user tries again.
+/// The longest wait of a connection for a preparation that goes on. Its user tries again.
 const WAIT: Duration = Duration::from_secs(10);
-/// How long a connection waits for a preparation that is known to be delayed.
+/// The longest wait of a connection for a preparation that is known to be delayed.
 const DELAYED_WAIT: Duration = Duration::from_secs(1);
 /// Between two looks at the request to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(25);

@@ -50,7 +50,7 @@ struct Scene {
     heading: String,
     estimate: Estimate,
     policy: PolicyKind,
-    /// How many images are done when a node becomes slower.
+    /// The number of images after which a node becomes slower.
     slowed_after: Option<u64>,
 }
 

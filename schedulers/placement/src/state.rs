@@ -63,16 +63,16 @@ pub enum Event {
     End {
         attempt: u32,
         ending: Ending,
-        /// How its program ended, where the ending is the reason for which it was ended.
+        /// The end of its program, where the ending is the reason for which it was ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         program: Option<Ending>,
         /// None: nobody measured it, as in what versions of before stored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<Box<TaskUsage>>,
     },
-    /// It is to end for good.
+    /// The task is to end for good.
     Cancel(StopOrder),
-    /// It is to end, and to wait for a node again.
+    /// The task is to end, and to wait for a node again.
     Yield(StopOrder),
     /// A promise needs the capacity on which it runs.
     MakeRoom {
@@ -120,7 +120,7 @@ pub enum Event {
 pub enum StopCause {
     /// It is run again when it has made room.
     MakeRoom,
-    /// It is run again, since somebody sent it back to the queue.
+    /// The task is run again, since somebody sent it back to the queue.
     Yield,
     PromiseEnded(String),
 }
@@ -150,7 +150,7 @@ pub struct Progress {
     pub lease_ms: Option<Millis>,
     /// How the last attempt that ended did.
     pub ending: Option<Ending>,
-    /// How the program of that attempt ended, where the ending is the reason for which it was ended.
+    /// The end of that attempt's program, where the ending is the reason for which it was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Ending>,
     /// How many of its retries are used.
@@ -167,7 +167,7 @@ pub struct Progress {
     pub begun: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopCause>,
-    /// How it is to end, while it is to.
+    /// The order to end, while it ends.
     #[serde(default, skip_serializing_if = "StopOrder::is_plain")]
     pub stop_order: StopOrder,
     /// The tasks that it comes after and that are not over.

@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// It is to end; its node is told when it is heard of. An order that comes later makes no end come later.
+    /// The task is to end; its node is told when it is heard of. An order that comes later makes no end come later.
     fn stopping(&self, stop: Option<StopCause>, order: StopOrder) -> Progress {
         let now = self.before_loss.unwrap_or(self.state);
         let begun = self.begun || matches!(now, State::Preparing | State::Running);
@@ -65,12 +65,12 @@ impl Progress {
         }
     }
 
-    /// It is to end and is not run again.
+    /// The task is to end and is not run again.
     pub fn ends_for_good(&self) -> bool {
         self.is_stopping() && !matches!(self.stop, Some(StopCause::MakeRoom | StopCause::Yield))
     }
 
-    /// It is to end, and has no longer for that than room for a promise may take.
+    /// The task is to end, and has no longer for that than room for a promise may take.
     pub fn leaves_soon(&self) -> bool {
         self.is_stopping() && self.present_order().kills_after() <= ROOM_GRACE
     }

@@ -150,7 +150,7 @@ fn what_is_sent_back_to_the_queue_waits_again_and_uses_no_retry() {
             (None, StopOrder::default(), program)
         );
     }
-    // It was done before it was told.
+    // The task was done before it was told.
     let done = [place(1), start, sent_back(), end(1, Ending::Exit(0))];
     check(once, &done, State::Succeeded, Some(Ending::Exit(0)));
     check(once, &[sent_back()], State::Queued, None);
@@ -207,7 +207,7 @@ fn what_the_version_before_stored_is_read() {
         assert_eq!(serde_json::to_string(&event).unwrap(), text);
         assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event);
     }
-    // It had told what makes room to save its work, without an order.
+    // That version had told what makes room to save its work, without an order.
     let stopping = after(rules(0, OnLoss::Restart), &[place(1), room_for("p", 1)]);
     let before = Progress { stop_order: StopOrder::default(), ..stopping };
     assert!(!serde_json::to_string(&before).unwrap().contains("stopOrder"));

@@ -31,7 +31,7 @@ pub struct Attempt {
     ended: OnceLock<Progress>,
     /// The end of its promise, if it has one.
     end: Mutex<Option<WindowEnd>>,
-    /// How it was told to end last, if it was.
+    /// The last order to end, if there was one.
     stop_order: Mutex<Option<StopOrder>>,
 }
 

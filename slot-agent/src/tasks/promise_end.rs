@@ -73,7 +73,7 @@ impl WindowEnd {
         self.checkpoint.unwrap_or(self.soft)
     }
 
-    /// How the task is to end, from this moment or the beginning of its end on.
+    /// The order to end, from this moment or the beginning of its end on.
     pub fn order(&self, at: u64) -> StopOrder {
         let grace_ms = Some(self.hard.saturating_sub(self.begins().max(at)) / NANOS_OF_MILLI);
         StopOrder { grace_ms, checkpoint: self.checkpoint.is_some() }

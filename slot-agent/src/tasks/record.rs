@@ -22,7 +22,7 @@ pub struct End {
     /// Microseconds since 1970.
     pub at: i64,
     pub ending: TaskEnding,
-    /// How its program ended, where the ending is the reason for which it was ended.
+    /// The end of its program, where the ending is the reason for which it was ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<TaskEnding>,
     /// None: it was not measured, as in what versions of before wrote.

@@ -14,7 +14,7 @@ pub const STOP: &str = "stop";
 pub const CHECKPOINT: &str = "checkpoint";
 const ORDER: &str = "stop.json";
 
-/// How it is to end; none before it is to.
+/// The order to end; none before there is one.
 pub fn read(folder: &AttemptFolder) -> io::Result<Option<StopOrder>> {
     if !folder.has(STOP) {
         return Ok(None);

@@ -19,9 +19,9 @@ pub static REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 /// The most entries on a page, and how many there are if nothing is said.
 const MAX_PAGE: u64 = 1_000;
 const PAGE: u64 = 200;
-/// How many entries are read at once.
+/// Entries that are read at once.
 const CHUNK: usize = 1_000;
-/// How many entries are looked at for a page that few belong on.
+/// Entries that are looked at for a page that few belong on.
 const MAX_LOOKED_AT: usize = 20_000;
 
 /// The part of a feed that is asked for.

@@ -125,7 +125,7 @@ fn what_is_sent_back_to_the_queue_runs_again() {
     assert_eq!((&again["state"], &again["attempt"]), (&json!("PLACED"), &json!(2)));
     assert_eq!((&again["failures"], &again["program"]), (&json!(0), &json!({ "exit": 0 })));
 
-    // It was done before it was told.
+    // The task was done before it was told.
     running.report(&id, 2, &json!("running"));
     stop(&running, &id, "yield", &json!({ "grace": 0 }));
     told(&world, &id, &json!(0), false);
@@ -177,7 +177,7 @@ fn a_grace_is_cut_where_a_promise_needs_the_room() {
     };
     let saves = half(json!({ "checkpointGrace": "2m" }));
     let leaves = half(json!({}));
-    // It has an hour to end, until somebody needs its capacity.
+    // The task has an hour to end, until somebody needs its capacity.
     stop(&running, &leaves, "cancel", &json!({ "grace": "1h" }));
     told(&world, &leaves, &json!(HOUR_MS), false);
     let from = now() + 2;

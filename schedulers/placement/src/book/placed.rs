@@ -29,7 +29,7 @@ pub struct Placed {
     /// The user who has its place; on a promise that is nobody's.
     user: Option<Arc<str>>,
     pub has_started: bool,
-    /// It is to end, before any promise could want its capacity.
+    /// The task is to end, before any promise could want its capacity.
     leaves_soon: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct Attempt {
     pub news: News,
     /// None before it has begun.
     pub record: Option<Record>,
-    /// How its program ended, once it has for another reason.
+    /// The end of its program, once it has ended for another reason.
     pub program: Option<TaskEnding>,
     /// Once it has ended, if it was measured.
     pub used: Option<TaskUsage>,

@@ -310,7 +310,7 @@ async fn clear_container(attempt: &Attempt, place: &Place) {
     }
 }
 
-/// How it is to end, if it is. An order that cannot be read counts as one that says nothing.
+/// The order to end, if there is one. An order that cannot be read counts as one that says nothing.
 fn told_to_end(folder: &AttemptFolder) -> Option<StopOrder> {
     if folder.has("gone") {
         return Some(StopOrder::default());

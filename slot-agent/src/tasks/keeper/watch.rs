@@ -41,7 +41,7 @@ pub struct Watch<'a> {
     killed: bool,
     /// The end of its promise, if it has one.
     promise: Option<PromiseTimes>,
-    /// How its folder told it to end last.
+    /// The last order to end of its folder.
     told: Option<StopOrder>,
     tell_at: Option<Instant>,
     open: OpenDisplay,

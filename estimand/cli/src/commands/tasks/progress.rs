@@ -12,9 +12,9 @@ use crate::output::failure::Failure;
 use crate::output::table::{Cell, Columns, line};
 use crate::output::{Output, remark, words};
 
-/// How many reports are asked for at once.
+/// Reports that are asked for at once.
 const PAGE: u32 = 1_000;
-/// How long the service waits for one at a time; a task that ends meanwhile is noticed after that.
+/// The longest wait for a report at a time; a task that ends meanwhile is noticed after that.
 const WAIT: Duration = Duration::from_secs(2);
 /// The column that is cut when a line is too long.
 const VALUES: usize = 3;

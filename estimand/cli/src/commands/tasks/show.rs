@@ -166,7 +166,7 @@ fn facts(task: &TaskRecord, now: DateTime<Utc>) -> Vec<(String, Cell)> {
     facts.into_iter().map(|(label, what)| (label.to_owned(), what)).collect()
 }
 
-/// How far a task said it is, such as `3/90 (3 %), accuracy 0.91, 5s ago`.
+/// The last progress of a task, such as `3/90 (3 %), accuracy 0.91, 5s ago`.
 fn said(progress: &TaskProgress, now: DateTime<Utc>) -> String {
     let part = progress.fraction().map(|part| format!(" ({:.0} %)", (part * 100.0).floor()));
     let steps = progress.steps().map(|steps| format!("{steps}{}", part.unwrap_or_default()));

@@ -14,7 +14,7 @@ use crate::output::failure::Failure;
 use crate::output::table::{Cell, Table, Tone};
 use crate::output::{remark, words};
 
-/// How many studies are listed if nothing is said.
+/// Studies that are listed if nothing is said.
 const LISTED: u32 = 50;
 
 pub async fn tune(session: &mut Session, args: &TuneArgs) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ use crate::table::Table;
 use crate::usage::{MAX_BYTES, MAX_OPEN, MAX_UNITS, Usage};
 use crate::writer::ReservationsState;
 
-/// How many reservations are kept. Beyond that the oldest that are over make room, of the accounts that have most of them.
+/// Reservations that are kept. Beyond that the oldest that are over make room, of the accounts that have most of them.
 const MAX_RESERVATIONS: usize = 100_000;
 
 pub struct Open {

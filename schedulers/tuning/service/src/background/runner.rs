@@ -38,7 +38,7 @@ pub struct Runner {
     pub shared: Arc<Shared>,
     pub writer: Writer<StudiesState>,
     pub reports: TrialReports,
-    /// There were tasks in the round before.
+    /// True if the round before saw tasks.
     pub has_tasks: bool,
 }
 

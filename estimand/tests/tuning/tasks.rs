@@ -1,5 +1,6 @@
 //! Trials that run as tasks on a real agent.
 
+use chrono::{DateTime, FixedOffset};
 use estimand_testkit::sale_plane::SalePlane;
 use estimand_testkit::wait::{self, PATIENCE};
 use serde_json::{Value, json};
@@ -93,6 +94,25 @@ fn a_trial_that_leads_nowhere_is_ended_and_so_are_those_of_a_study_that_is_stopp
         let tasks = plane.http.get("/api/tasks?labels=estimand-study").expect_status(200).json();
         if tasks["tasks"].as_array().unwrap().is_empty() { Ok(()) } else { Err(tasks) }
     });
+}
+
+/// A runner that only looks once a second takes two for each trial.
+#[test]
+fn the_next_trial_begins_when_one_has_ended() {
+    let plane = SalePlane::start(&[]);
+    let study = json!({ "id": "soon", "direction": "minimize", "sampler": "random", "stop": { "trials": 12 },
+        "parameters": [{ "name": "x", "type": "float", "low": 0, "high": 1 }],
+        "task": { "command": ["/bin/echo", "estimand-progress {\"values\": {\"value\": {x}}}"] } });
+    plane.http.send_json("POST", "/api/studies", &study).expect_status(201);
+    wait_until_over(&plane, "soon");
+    let asked: Vec<DateTime<FixedOffset>> = trials(&plane.http, "soon")
+        .iter()
+        .map(|trial| DateTime::parse_from_rfc3339(trial["askedAt"].as_str().unwrap()).unwrap())
+        .collect();
+    let spans = asked.windows(2).map(|pair| pair[1] - pair[0]);
+    let least = spans.min().unwrap();
+    println!("from one trial to the next: at least {} ms", least.num_milliseconds());
+    assert!(least.num_milliseconds() < 1_500, "{asked:?}");
 }
 
 /// A user's trials are the user's tasks: a full share has them wait, and a task of somebody else with their labels is none of them.

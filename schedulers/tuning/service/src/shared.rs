@@ -25,7 +25,10 @@ pub struct Shared {
     pub tidying: Rounds,
     /// The task service, which runs trials; none is known before the process listens.
     pub tasks: SetOnce<Client>,
+    /// A study that has a task has changed, or a task of a trial.
     pub running: Rounds,
+    /// A trial is to run as a task.
+    pub listening: Rounds,
     pub figures: Figures,
 }
 
@@ -38,6 +41,7 @@ impl Shared {
             tidying: Rounds::new(),
             tasks: SetOnce::new(),
             running: Rounds::new(),
+            listening: Rounds::new(),
             figures: Figures::default(),
         }
     }
@@ -69,6 +73,14 @@ impl Shared {
             .for_each(|study| self.shelves.poke(study));
         if edits().any(|edit| matches!(edit, Edit::Made(_) | Edit::Study { .. } | Edit::Cut { .. })) {
             self.tidying.ask();
+        }
+        let is_run = |table: &Table, edit: &Edit| {
+            table.get(edit.study()).is_some_and(|study| study.definition.document.task.is_some())
+        };
+        let steps = || edits().filter(|edit| !matches!(edit, Edit::Reported { .. }));
+        if self.table.look(|table| steps().any(|edit| is_run(table, edit))) {
+            self.running.ask();
+            self.listening.ask();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The background loops: proposals are made ahead, trials run as tasks, and studies, trials and deleted rows end in their time.
 
+mod listener;
 mod proposer;
 mod runner;
 mod tidier;
@@ -16,15 +17,17 @@ use crate::shared::Shared;
 use crate::shelves::Shelf;
 use crate::writer::StudiesState;
 
+use listener::Listener;
 use runner::Runner;
 use tidier::Tidier;
 use trial_reports::TrialReports;
 
 /// The pauses after failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// The tidier and the runner look so often although nothing was announced.
+/// The loops look so often although nothing was announced.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 const RUN_EVERY: Duration = Duration::from_secs(1);
+const LISTEN_EVERY: Duration = Duration::from_secs(1);
 
 pub fn start(
     shared: &Arc<Shared>,
@@ -54,6 +57,13 @@ pub fn start(
             has_tasks: true,
         },
     );
+    let listening = Loop {
+        name: "tuning-listener",
+        activity: "hearing of the tasks of trials",
+        every: LISTEN_EVERY,
+        pauses: PAUSES,
+    };
+    listening.spawn(tasks, shared, |all| &all.listening, |shared| Listener { shared, heard_to: None });
     // The lock says that one run of the task at a time serves the queue; nothing else ever takes it.
     let all = Arc::clone(shared);
     let starting = Arc::new(Mutex::new(starting));

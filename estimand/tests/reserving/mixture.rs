@@ -151,6 +151,7 @@ fn random_windows_are_told_and_charged_as_their_tasks_had_them() {
 
     let mut all = Vec::new();
     let mut broken = 0;
+    let mut missed = 0;
     for id in &made {
         let over = wait::until_ok(PATIENCE, &format!("{id} to be over"), || {
             let one = plane.reservation(id);
@@ -159,6 +160,16 @@ fn random_windows_are_told_and_charged_as_their_tasks_had_them() {
         if over["state"] == "BROKEN" {
             broken += 1;
             assert_eq!(over["refund"], over["price"], "{over}");
+            continue;
+        }
+        // Its services were away, or this machine stood still, for all of a short window: nothing ran, and nothing is charged.
+        if over["state"] == "CANCELLED" && over.get("task").is_none() {
+            missed += 1;
+            assert_eq!(
+                (&over["refund"], &over["guarantee"]["deliveredSeconds"]),
+                (&over["price"], &json!(0)),
+                "{over}"
+            );
             continue;
         }
         assert_eq!(over["state"], "OVER", "{over}");
@@ -174,7 +185,15 @@ fn random_windows_are_told_and_charged_as_their_tasks_had_them() {
             Had { told, noted: noted(&notes(folder.path(), &task), window), task }
         }));
     }
-    println!("{} of {} were broken by the loss of their node, and cost nothing", broken, made.len());
+    println!(
+        "{broken} of {} were broken by the loss of their node, {missed} missed; they cost nothing",
+        made.len()
+    );
+    assert!(
+        missed < made.len() / 4,
+        "{missed} of {} windows were over before their tasks were submitted",
+        made.len()
+    );
     compare(&plane, folder.path(), &all);
 }
 

@@ -30,7 +30,7 @@ FIRST_PAUSE = 0.075
 LONGEST_PAUSE = 2.0
 # So many idle connections are kept to each service. A new one costs a look at the table of sockets.
 IDLE_CONNECTIONS = 64
-# Shorter than the 75 seconds after which a service closes an idle connection: a request sent in that moment would be lost.
+# A service closes a connection that was idle for 75 seconds; a request that is sent in that moment would be lost.
 MAX_IDLE_TIME = 60.0
 
 

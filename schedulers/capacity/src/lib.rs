@@ -7,7 +7,7 @@
 //! Capacity that shrinks is re-planned in the same call, and the answer says what that did to promises.
 //!
 //! Beside promises there are *loans*, which have no time to come: capacity is lent until a promise needs it, and recalled
-//! in time.
+//! in time. Who has how much of what is lent is summed up in *shares*, by which those who wait are put in an order.
 //!
 //! Cost: a resource of a node is a step function of time, kept as a sorted map of its changes. With `n` changes, of which
 //! `k` lie in the window asked for, a check or a change of one claim takes O(log n + k), whatever the length of the
@@ -25,6 +25,9 @@ mod promise;
 mod record;
 mod replan;
 mod search;
+mod share;
+mod share_order;
+mod shares;
 mod steps;
 mod trial;
 mod usage;
@@ -38,6 +41,9 @@ pub use loan::Loan;
 pub use node::Standing;
 pub use outcome::{Move, Passed, Replan};
 pub use promise::{Claim, Promise, Stage};
+pub use share::{Share, Weight};
+pub use share_order::ShareOrder;
+pub use shares::{Holder, ShareChanges, Shares};
 pub use trial::Trial;
 pub use usage::Usage;
 pub use window::{EmptyWindow, OPEN_END, Tick, Window};

@@ -293,6 +293,7 @@ impl Task {
             needs_bound_labels: !secrets.is_empty() || !inputs.is_empty(),
             has_image: image.is_some(),
             user: user.as_deref(),
+            framework: None,
             progress: &self.progress,
         }
     }

@@ -42,7 +42,7 @@ impl Share {
     /// The share of whoever has nothing.
     pub const NONE: Share = Share { used: 0, whole: 1 };
 
-    /// None where there is nothing to have a part of.
+    /// No share where there is nothing to have a part of.
     pub fn new(used: u128, whole: u128, weight: Weight) -> Option<Share> {
         (whole > 0).then(|| Share { used, whole: whole.saturating_mul(u128::from(weight.0)) })
     }

@@ -4,8 +4,8 @@
 //! NSDI 2011). Serving the least one first gives users with different demands equal shares of whatever each needs most.
 //! Resources of which the nodes have nothing count for nobody.
 //!
-//! Whatever is lent is added once and subtracted once, with the shape that it was lent with. Changes are remembered until an
-//! order is brought up to date with them.
+//! A loan is added once and subtracted once, with the same shape. Changes are remembered until an order is brought up to date
+//! with them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -248,7 +248,7 @@ fn some_holder(number: usize) -> Holder {
     Holder::new(&format!("u{}", number / 3), &format!("f{}", number % 3))
 }
 
-/// What the shares and the order should be, counted from scratch.
+/// Shares and order, counted from scratch.
 #[derive(Default)]
 struct Model {
     whole: Demand,

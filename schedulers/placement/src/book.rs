@@ -148,6 +148,7 @@ impl Book {
         gone.iter().for_each(|name| self.cluster.forget(name));
         nodes.iter().for_each(|node| self.cluster.put_node(node));
         self.cluster.keep_places();
+        self.cluster.follow_shares();
         promises.iter().for_each(|promise| self.count_promise(promise));
         tasks.into_iter().for_each(|task| self.count_task(task));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use estimand_api::labels::LabelMap;
 use estimand_api::resources::PLACES;
 use estimand_api::task::CONTAINERS_LABEL;
-use estimand_capacity::{Ledger, NodeId, Resource, Standing};
+use estimand_capacity::{Holder, Ledger, NodeId, Resource, Shape, Shares, Standing};
 
 use super::Millis;
 use super::nodes::Offer;
@@ -107,6 +107,8 @@ pub struct Cluster {
     /// By the ledger's numbers of nodes.
     pub(super) nodes: Vec<Option<NodeView>>,
     pub places: UserPlaces,
+    /// The shares of users and frameworks, if the queue is in the order of these.
+    pub shares: Option<Shares>,
 }
 
 impl Cluster {
@@ -116,7 +118,8 @@ impl Cluster {
 
     /// The same for those who look on, with as much of the ledger as is near.
     pub fn outline(&self) -> Cluster {
-        Cluster { ledger: self.ledger.outline(), nodes: self.nodes.clone(), places: self.places.clone() }
+        let nodes = self.nodes.clone();
+        Cluster { ledger: self.ledger.outline(), nodes, places: self.places.clone(), shares: None }
     }
 
     /// Adds a node, or changes what it has. What is there stays.
@@ -165,6 +168,27 @@ impl Cluster {
 
     pub fn nodes(&self) -> impl Iterator<Item = &NodeView> {
         self.nodes.iter().flatten()
+    }
+
+    /// Shares are parts of the nodes as they are now.
+    pub(super) fn follow_shares(&mut self) {
+        if let Some(shares) = &mut self.shares {
+            shares.follow_nodes(&self.ledger);
+        }
+    }
+
+    /// Counts a loan with the shares of whoever has it; on a promise that is nobody.
+    pub(super) fn count_loan(&mut self, holder: Option<&Holder>, shape: &Shape) {
+        if let (Some(shares), Some(holder)) = (&mut self.shares, holder) {
+            shares.lend(holder, shape);
+        }
+    }
+
+    /// Counts a loan no more.
+    pub(super) fn uncount_loan(&mut self, holder: Option<&Holder>, shape: &Shape) {
+        if let (Some(shares), Some(holder)) = (&mut self.shares, holder) {
+            shares.take_back(holder, shape);
+        }
     }
 
     /// Counts a task on a node that is expected to take so many thousandths of a processor, and a place of the user's if it is

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use estimand_capacity::{LoanId, NodeId, Shape};
+use estimand_capacity::{Holder, LoanId, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 
 use super::policy::{Policy, Score};
@@ -24,6 +24,8 @@ pub struct Decision {
     pub cpu: u64,
     /// The user who has its place.
     pub user: Option<Arc<str>>,
+    /// The shares that its loan is counted with, if shares are counted.
+    pub holder: Option<Holder>,
     pub why: Why,
 }
 

@@ -15,7 +15,7 @@ pub struct KeptNode {
     pub node: NodeId,
     /// The task that it is kept for, and the request of that task.
     pub task: TaskNumber,
-    request: Request,
+    pub(super) request: Request,
     /// The loans that were given there since.
     beside: Vec<Beside>,
 }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimand_capacity::{Ledger, LoanId, NodeId};
+use estimand_capacity::{Ledger, LoanId, NodeId, Shares};
 
 use super::Millis;
 use super::book::{Book, Load, Placed};
@@ -74,6 +74,14 @@ pub struct Displacement {
 }
 
 impl Plan {
+    /// A plan whose queue serves the least share first: the user's, then the framework's. The weights are those of these shares,
+    /// of which nothing is lent yet.
+    pub fn by_shares(shares: Shares) -> Plan {
+        let mut plan = Plan { queue: Queue::by_shares(), ..Plan::default() };
+        plan.book.cluster.shares = Some(shares);
+        plan
+    }
+
     /// Follows time, promises and nodes to where they are. True if the nodes are others than before.
     pub fn follow_promises(&mut self, promises: &Promises, now: Millis) -> bool {
         self.book.cluster.ledger.set_now(now.tick());
@@ -227,6 +235,7 @@ impl Plan {
             let node = decision.why.chosen.node.to_string();
             let placed = Placed::new(attempt_of(task) + 1, &node, decision.shape.clone(), decision.cpu);
             let placed = placed.with_priority(decision.priority).with_user(decision.user.clone());
+            let placed = placed.with_holder(decision.holder.clone());
             self.book.place_on_loan(&decision, placed);
             placings.push(Placing { task, node, why: decision.why });
         }

@@ -102,6 +102,7 @@ fn view<'t>(progress: &'t Progress, nodes: &'t Selector) -> TaskView<'t> {
         needs_bound_labels: false,
         has_image: false,
         user: None,
+        framework: None,
         progress,
     }
 }
@@ -280,6 +281,36 @@ fn tasks_leave_inside_the_window_of_their_promise() {
         (0, 1)
     );
     assert_eq!(promises.next_due(Millis::of_tick(NOW + 60), 3), Some(Millis::of_tick(NOW + 490)));
+}
+
+#[test]
+fn shares_have_what_is_lent_until_it_is_back() {
+    let promises = promises();
+    let mut plan = Plan::by_shares(Shares::default());
+    plan.follow_promises(&promises, Millis::of_tick(NOW));
+    let nodes = Selector::default();
+    let waits = Progress::default();
+    let amounts = Cow::Owned(Amounts::from_iter([(Resource::parse(CPU).unwrap(), 500)]));
+    let task = TaskView { user: Some("bob"), framework: Some("f"), amounts, ..view(&waits, &nodes) };
+    plan.follow(task.number, Some(&task), Millis::of_tick(NOW));
+    let [placing] = &plan.decide(Millis::of_tick(NOW), 0, |_| 0)[..] else { panic!("there is room") };
+    let of_bob = |plan: &Plan| plan.book.cluster.shares.as_ref().unwrap().of_user("bob").to_string();
+    assert_eq!(of_bob(&plan), "1/6000", "500 of three times 1,000,000");
+
+    // The trial is dropped, and the decision is made again, stored and heard of.
+    plan.answer_placings(&BTreeSet::new(), Millis::of_tick(NOW));
+    assert_eq!(of_bob(&plan), "0");
+    let node = placing.node.clone();
+    let mut progress = Progress::default();
+    let place = crate::state::Event::Place { attempt: 1, node };
+    let rules = crate::state::Rules::default();
+    progress.apply(&rules, Millis::of_tick(NOW), place, crate::state::Actor::Scheduler).unwrap();
+    let placed = TaskView { progress: &progress, ..task.clone() };
+    plan.follow(task.number, Some(&placed), Millis::of_tick(NOW));
+    plan.follow(task.number, Some(&placed), Millis::of_tick(NOW));
+    assert_eq!(of_bob(&plan), "1/6000");
+    plan.follow(task.number, None, Millis::of_tick(NOW));
+    assert_eq!(plan.book.cluster.shares.unwrap().holders().count(), 0);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! small tasks that fit in between do not keep a large one out for ever.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use estimand_capacity::NodeId;
 
@@ -28,18 +29,21 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
         kept.forget_ended(cluster);
         freed.push(kept.node);
     }
+    let mut owner = was_kept.as_ref().and_then(|kept| NodeOwner::of(cluster, queue, kept));
     let mut kept: Option<KeptNode> = None;
     let mut place = None;
     let mut decisions = Vec::new();
-    while let Some((rank, line, waiting)) = queue.head_behind(place) {
+    while let Some((rank, line, waiting)) = queue.next_head(place, cluster.shares.as_mut()) {
         place = Some(rank);
         let is_blocked = line.is_blocked(&cluster.places);
         let nodes = is_blocked.then_some(freed.as_slice());
         let lot = mix(seed ^ mix(waiting.task.0));
-        match choose(cluster, &line.request, nodes, kept.as_ref(), lot) {
+        let may_keep = owner.as_ref().is_none_or(|owner| owner.user == line.request.holder().user);
+        let kept_here = if may_keep { &mut kept } else { &mut was_kept };
+        match choose(cluster, &line.request, nodes, kept_here.as_ref(), lot) {
             Ok(choice) => {
                 let decision = lend(cluster, &line.request, waiting, choice);
-                if let Some(kept) = kept.as_mut().filter(|kept| kept.node == decision.node) {
+                if let Some(kept) = kept_here.as_mut().filter(|kept| kept.node == decision.node) {
                     kept.add(decision.loan, &line.request);
                 }
                 queue.remove(waiting.task);
@@ -49,7 +53,7 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
                 let is_kept_out = refusal == Refusal::KeptOut || (is_blocked && line.kept_out);
                 let is_impatient = now.saturating_sub(waiting.submitted_at) >= PATIENCE;
                 // A node that is kept for a user who has too much would stand idle.
-                let is_suited = (kept.is_none() && is_impatient && !is_kept_out).then(|| {
+                let is_suited = (may_keep && kept.is_none() && is_impatient && !is_kept_out).then(|| {
                     let nodes = line.unsuited.then_some(freed.as_slice());
                     kept = keep(cluster, &line.request, nodes, waiting.task, was_kept.take());
                     kept.is_some()
@@ -57,9 +61,27 @@ pub fn place_waiting(cluster: &mut Cluster, queue: &mut Queue, now: Millis, seed
                 queue.block(rank, is_kept_out, is_suited);
             }
         }
+        owner = owner.filter(|owner| owner.task != waiting.task && kept.is_none());
     }
     queue.kept = kept;
+    queue.end_pass();
     decisions
+}
+
+/// The task and the user that a node stays with. By shares the order changes with each loan: a node that changed hands with it
+/// would never be empty enough for anybody.
+struct NodeOwner {
+    task: TaskNumber,
+    user: Arc<str>,
+}
+
+impl NodeOwner {
+    /// None in the order of ranks, or if the task is not the first of its line any more, or the node does not suit it.
+    fn of(cluster: &Cluster, queue: &Queue, kept: &KeptNode) -> Option<NodeOwner> {
+        let holder = kept.request.holder_in(cluster)?;
+        let is_so = queue.is_head(kept.task) && suits(cluster, &kept.request, kept.node);
+        is_so.then_some(NodeOwner { task: kept.task, user: holder.user })
+    }
 }
 
 /// A node has room for a request now, if none of it is kept for others.
@@ -188,6 +210,8 @@ fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choi
     let Choice { node, why } = choice;
     let loan = cluster.ledger.lend(node, request.shape.clone(), value(waiting.priority));
     cluster.count(node, request.weight, request.user.as_ref());
+    let holder = request.holder_in(cluster);
+    cluster.count_loan(holder.as_ref(), &request.shape);
     if let Some(view) = cluster.node_mut(node) {
         view.load(request.weight);
     }
@@ -199,6 +223,7 @@ fn lend(cluster: &mut Cluster, request: &Request, waiting: Waiting, choice: Choi
         shape: request.shape.clone(),
         cpu: request.weight,
         user: request.user.clone(),
+        holder,
         why,
     }
 }
@@ -217,10 +242,7 @@ fn keep(
     was_kept: Option<KeptNode>,
 ) -> Option<KeptNode> {
     let window = cluster.ledger.near()?;
-    let suits = |id: NodeId| {
-        cluster.node(id).is_some_and(|node| request.means(node))
-            && cluster.ledger.can_lend_beside(id, &request.shape, &[])
-    };
+    let suits = |id: NodeId| suits(cluster, request, id);
     let was_kept = was_kept.filter(|kept| suits(kept.node));
     if let Some(kept) = was_kept.as_ref().filter(|kept| kept.task != task) {
         return Some(KeptNode::new(kept.node, task, request));
@@ -233,4 +255,10 @@ fn keep(
         };
         Some(KeptNode::new(emptiest?, task, request))
     })
+}
+
+/// A node would have room for a request if all loans were back.
+fn suits(cluster: &Cluster, request: &Request, node: NodeId) -> bool {
+    cluster.node(node).is_some_and(|view| request.means(view))
+        && cluster.ledger.can_lend_beside(node, &request.shape, &[])
 }

@@ -4,17 +4,25 @@
 //! it is that of the time of submission, put back by an [`AGEING`] for each step of priority. Tasks with equal requests
 //! stand in one line, because if the first of them has no room, none has. A request is its user's, so nobody stands in the line
 //! of a user who has too much.
+//!
+//! A queue by shares has the same lines and ranks, but serves the first tasks of its lines by the shares of their users and
+//! frameworks, which change with each loan.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use estimand_capacity::Shares;
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
 use super::kept::KeptNode;
 use super::request::{Request, RequestKey};
 use super::user_places::UserPlaces;
+
+mod share_heads;
+
+use share_heads::ShareHeads;
 
 /// A minute of waiting is worth a step of priority.
 pub const AGEING: Millis = Millis(60_000);
@@ -75,11 +83,18 @@ pub struct Queue {
     /// The line of each first task.
     heads: BTreeMap<Rank, Arc<RequestKey>>,
     ranks: BTreeMap<TaskNumber, (Arc<RequestKey>, Rank)>,
+    /// The heads in the order of shares, if that is the order of the queue.
+    by_share: Option<ShareHeads>,
     /// The node that is kept for a task which has waited too long.
     pub(super) kept: Option<KeptNode>,
 }
 
 impl Queue {
+    /// A queue that serves the least share first, if the cluster counts shares.
+    pub fn by_shares() -> Queue {
+        Queue { by_share: Some(ShareHeads::default()), ..Queue::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.ranks.len()
     }
@@ -107,8 +122,8 @@ impl Queue {
         let before = line.first();
         line.waiting.insert(rank, Waiting { task, submitted_at, priority });
         if before.is_none_or(|before| rank < before) {
-            before.and_then(|before| self.heads.remove(&before));
-            self.heads.insert(rank, Arc::clone(&key));
+            let request = Arc::clone(&line.request);
+            self.change_head(&request, &key, before, Some(rank));
         }
         self.ranks.insert(task, (key, rank));
     }
@@ -119,24 +134,57 @@ impl Queue {
         let Some(line) = self.lines.get_mut(&key) else { return true };
         line.waiting.remove(&rank);
         let next = line.first();
+        let request = Arc::clone(&line.request);
         if next.is_none() {
             self.lines.remove(&key);
         }
-        if self.heads.remove(&rank).is_some()
-            && let Some(next) = next
-        {
-            self.heads.insert(next, key);
+        if self.heads.contains_key(&rank) {
+            self.change_head(&request, &key, Some(rank), next);
         }
         true
     }
 
-    /// The first of the tasks that come behind a place in the order and are the first of their line. A pass that goes on behind
-    /// each of them sees every line once, and then what was behind those that it took out.
-    pub(super) fn head_behind(&self, place: Option<Rank>) -> Option<(Rank, &Line, Waiting)> {
-        let behind = place.map_or(Bound::Unbounded, Bound::Excluded);
-        let (rank, key) = self.heads.range((behind, Bound::Unbounded)).next()?;
-        let line = self.lines.get(key)?;
-        Some((*rank, line, *line.waiting.get(rank)?))
+    /// A line has another first task.
+    fn change_head(
+        &mut self,
+        request: &Request,
+        key: &Arc<RequestKey>,
+        gone: Option<Rank>,
+        came: Option<Rank>,
+    ) {
+        if let Some(gone) = gone {
+            self.heads.remove(&gone);
+        }
+        if let Some(came) = came {
+            self.heads.insert(came, Arc::clone(key));
+        }
+        if let Some(by_share) = &mut self.by_share {
+            gone.into_iter().for_each(|gone| by_share.remove(request.holder(), gone));
+            came.into_iter().for_each(|came| by_share.add(request.holder(), came));
+        }
+    }
+
+    /// The task waits, and is the first of its line.
+    pub(super) fn is_head(&self, task: TaskNumber) -> bool {
+        self.ranks.get(&task).is_some_and(|(_, rank)| self.heads.contains_key(rank))
+    }
+
+    /// The next of the tasks that are the first of their line: the one that comes behind a place in the order, or, by shares, the
+    /// first one that was not refused. A pass sees every line once, and then what was behind those that it took out.
+    pub(super) fn next_head(
+        &mut self,
+        place: Option<Rank>,
+        shares: Option<&mut Shares>,
+    ) -> Option<(Rank, &Line, Waiting)> {
+        let rank = match (&mut self.by_share, shares) {
+            (Some(by_share), Some(shares)) => by_share.first(shares)?,
+            _ => {
+                let behind = place.map_or(Bound::Unbounded, Bound::Excluded);
+                *self.heads.range((behind, Bound::Unbounded)).next()?.0
+            }
+        };
+        let line = self.lines.get(self.heads.get(&rank)?)?;
+        Some((rank, line, *line.waiting.get(&rank)?))
     }
 
     /// The first task of each line, in the order of the queue.
@@ -161,6 +209,16 @@ impl Queue {
             line.kept_out = is_kept_out;
             // No node is looked for as long as it is kept out.
             line.unsuited = !is_kept_out && is_suited.map_or(line.unsuited, |is_suited| !is_suited);
+            if let Some(by_share) = &mut self.by_share {
+                by_share.set_aside(line.request.holder(), head);
+            }
+        }
+    }
+
+    /// The pass over the queue is done.
+    pub(super) fn end_pass(&mut self) {
+        if let Some(by_share) = &mut self.by_share {
+            by_share.end_pass();
         }
     }
 }

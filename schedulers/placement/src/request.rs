@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
-use estimand_capacity::{Amounts, Ledger, Resource, Shape};
+use estimand_capacity::{Amounts, Holder, Ledger, Resource, Shape};
 
-use super::cluster::{CPU, NodeView};
+use super::cluster::{CPU, Cluster, NodeView};
 use super::policy::Policy;
 
 /// The processor time that a task is expected to take if it asks for none: all of one.
@@ -29,6 +29,8 @@ pub struct Request {
     pub has_image: bool,
     /// The user whose task it is: not every node runs their processes, and some places are kept for users who have few.
     pub user: Option<Arc<str>>,
+    /// The framework of the user whose share it is counted with.
+    pub framework: Option<Arc<str>>,
 }
 
 /// The amounts that a document or a promise asks for.
@@ -45,7 +47,7 @@ pub fn with_place(amounts: &Amounts) -> Amounts {
 }
 
 /// Equal for requests that fit or wait alike.
-pub type RequestKey = (Shape, String, Policy, [bool; 2], Option<Arc<str>>);
+pub type RequestKey = (Shape, String, Policy, [bool; 2], Option<Arc<str>>, Option<Arc<str>>);
 
 impl Request {
     pub fn new(ledger: &mut Ledger, amounts: Amounts, nodes: Selector, policy: Policy) -> Request {
@@ -63,6 +65,7 @@ impl Request {
             needs_bound_labels: false,
             has_image: false,
             user: None,
+            framework: None,
         }
     }
 
@@ -81,6 +84,24 @@ impl Request {
         Request { user: user.map(Arc::from), ..self }
     }
 
+    #[must_use]
+    pub fn with_framework(self, framework: Option<&str>) -> Request {
+        Request { framework: framework.map(Arc::from), ..self }
+    }
+
+    /// The user and the framework whose shares a loan counts with. Tasks of operators are those of one user without a name, and
+    /// tasks without a framework are in one that is called like their user.
+    pub fn holder(&self) -> Holder {
+        let user = self.user.clone().unwrap_or_else(|| Arc::from(""));
+        let framework = self.framework.clone().unwrap_or_else(|| Arc::clone(&user));
+        Holder { user, framework }
+    }
+
+    /// The same if a cluster counts shares.
+    pub fn holder_in(&self, cluster: &Cluster) -> Option<Holder> {
+        cluster.shares.as_ref().map(|_| self.holder())
+    }
+
     /// Each node will do that has room.
     pub fn is_for_all_nodes(&self) -> bool {
         self.nodes.is_empty() && !self.has_image && self.user.is_none()
@@ -88,7 +109,8 @@ impl Request {
 
     pub fn key(&self) -> RequestKey {
         let marks = [self.needs_bound_labels, self.has_image];
-        (self.shape.clone(), self.nodes.to_string(), self.policy, marks, self.user.clone())
+        let Request { shape, nodes, policy, user, framework, .. } = self;
+        (shape.clone(), nodes.to_string(), *policy, marks, user.clone(), framework.clone())
     }
 
     /// The node's labels are those that it asks for, and the node runs such tasks.

@@ -25,6 +25,8 @@ pub struct TaskView<'t> {
     pub needs_bound_labels: bool,
     pub has_image: bool,
     pub user: Option<&'t str>,
+    /// The framework of its user that it is a part of; none: the user's other work.
+    pub framework: Option<&'t str>,
     pub progress: &'t Progress,
 }
 
@@ -32,7 +34,8 @@ impl TaskView<'_> {
     /// The request that it makes to a node.
     pub fn request(&self, ledger: &mut Ledger) -> Request {
         let request = Request::new(ledger, with_place(&self.amounts), self.nodes.clone(), self.policy);
-        request.with_bound_labels(self.needs_bound_labels).with_image(self.has_image).with_user(self.user)
+        let request = request.with_bound_labels(self.needs_bound_labels).with_image(self.has_image);
+        request.with_user(self.user).with_framework(self.framework)
     }
 
     /// The node on which something of it may be.

@@ -70,6 +70,7 @@ impl Task {
             needs_bound_labels: false,
             has_image: false,
             user: self.user(),
+            framework: None,
             progress: &self.progress,
         }
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use estimand_api::labels::LabelMap;
 use estimand_api::resources::PLACES;
 use estimand_api::selector::Selector;
-use estimand_capacity::{Amounts, NodeId, Resource, Standing};
+use estimand_capacity::{Amounts, NodeId, Resource, Shares, Standing};
 use estimand_placement::Millis;
 use estimand_placement::decision::Why;
 use estimand_placement::fit::misfit;
@@ -37,7 +37,10 @@ const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 
 pub mod driven;
+mod outcome;
 mod promises;
+
+pub use outcome::Outcome;
 
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -57,27 +60,6 @@ pub enum SimulationError {
     NoFacts,
     #[error(transparent)]
     State(#[from] Refused),
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
-    /// From submission to the end, of each task that ended.
-    pub responses: Vec<Millis>,
-    /// From submission to its last start, the same tasks.
-    pub waits: Vec<Millis>,
-    /// Why tasks fit nowhere, and how many for each reason.
-    pub misfits: BTreeMap<String, usize>,
-    /// Tasks that could never start, because nodes were lost for good.
-    pub waiting: usize,
-    pub restarts: usize,
-    /// Promises for which there was no room.
-    pub refused: usize,
-    /// How often a task made room for a promise.
-    pub displaced: usize,
-    pub end: Millis,
-    /// The part of the processors that was in use.
-    pub utilization: f64,
-    pub states: Vec<Progress>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,20 +107,24 @@ pub fn simulate(
     trace: &Trace,
     log: &mut dyn FnMut(&Entry),
 ) -> Result<Outcome, SimulationError> {
-    let mut simulation = Simulation::begin(setup, trace, log)?;
-    let mut now = Millis(0);
-    while let Some(next) = simulation.next(now) {
-        now = next;
-        simulation.step(now)?;
-        simulation.settle(now)?;
-    }
-    Ok(simulation.end())
+    Simulation::begin(setup, trace, Plan::default(), log)?.run()
+}
+
+/// Runs a trace with a queue that serves the least share first, by the weights of these shares.
+pub fn simulate_by_shares(
+    setup: &Setup,
+    shares: Shares,
+    trace: &Trace,
+    log: &mut dyn FnMut(&Entry),
+) -> Result<Outcome, SimulationError> {
+    Simulation::begin(setup, trace, Plan::by_shares(shares), log)?.run()
 }
 
 impl<'a> Simulation<'a> {
     fn begin(
         setup: &'a Setup,
         trace: &'a Trace,
+        plan: Plan,
         log: &'a mut dyn FnMut(&Entry),
     ) -> Result<Self, SimulationError> {
         if setup.facts_every == Millis(0) {
@@ -149,7 +135,7 @@ impl<'a> Simulation<'a> {
             trace,
             tasks: Cow::Borrowed(&trace.tasks),
             next_task: 0,
-            plan: Plan::default(),
+            plan,
             promises: Promises::default(),
             nodes: Vec::new(),
             changed: Vec::new(),
@@ -163,6 +149,17 @@ impl<'a> Simulation<'a> {
         };
         simulation.take_trace()?;
         Ok(simulation)
+    }
+
+    /// Simulates until nothing is left to happen.
+    fn run(mut self) -> Result<Outcome, SimulationError> {
+        let mut now = Millis(0);
+        while let Some(next) = self.next(now) {
+            now = next;
+            self.step(now)?;
+            self.settle(now)?;
+        }
+        Ok(self.end())
     }
 
     fn take_trace(&mut self) -> Result<(), SimulationError> {
@@ -351,6 +348,10 @@ impl<'a> Simulation<'a> {
                 let submitted_at = self.tasks[task.0 as usize].at;
                 self.outcome.responses.push(now - submitted_at);
                 self.outcome.waits.push(run.started_at - submitted_at);
+                if let Some(user) = &self.tasks[task.0 as usize].user {
+                    let waits = self.outcome.waits_by_user.entry(user.clone()).or_default();
+                    waits.push(run.started_at - submitted_at);
+                }
                 self.outcome.end = now;
             }
         }

@@ -14,7 +14,7 @@ mod study;
 pub mod trace;
 
 pub use engine::driven::simulate_driven;
-pub use engine::{Outcome, Setup, SimulationError, simulate};
+pub use engine::{Outcome, Setup, SimulationError, simulate, simulate_by_shares};
 pub use log::{Entry, ReplayError, replay};
 pub use report::{Summary, summary, table};
 pub use study::{Load, Study, nodes_of};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use estimand_capacity::{LoanId, NodeId, Shape};
+use estimand_capacity::{Holder, LoanId, NodeId, Shape};
 
 use super::{Book, Promised};
 use crate::decision::Decision;
@@ -28,6 +28,8 @@ pub struct Placed {
     pub promise: Option<String>,
     /// The user who has its place; on a promise that is nobody's.
     user: Option<Arc<str>>,
+    /// The shares that its loan is counted with; on a promise there are none.
+    holder: Option<Holder>,
     pub has_started: bool,
     /// The task is to end, before any promise could want its capacity.
     leaves_soon: bool,
@@ -69,6 +71,7 @@ impl Placed {
             priority: 0,
             promise: None,
             user: None,
+            holder: None,
             has_started: false,
             leaves_soon: false,
         }
@@ -82,6 +85,11 @@ impl Placed {
     #[must_use]
     pub fn with_user(self, user: Option<Arc<str>>) -> Placed {
         Placed { user, ..self }
+    }
+
+    #[must_use]
+    pub fn with_holder(self, holder: Option<Holder>) -> Placed {
+        Placed { holder, ..self }
     }
 
     #[must_use]
@@ -123,11 +131,14 @@ impl Book {
             }
             return;
         }
-        let Request { shape, weight, user, .. } = task.request(&mut self.cluster.ledger);
+        let request = task.request(&mut self.cluster.ledger);
+        let holder = request.holder_in(&self.cluster).filter(|_| task.promise.is_none());
+        let Request { shape, weight, user, .. } = request;
         let placed = Placed {
             priority: task.priority,
             promise: task.promise.map(str::to_owned),
             user: user.filter(|_| task.promise.is_none()),
+            holder,
             has_started: task.has_started(),
             leaves_soon,
             ..Placed::new(task.progress.attempt, node, shape, weight)
@@ -235,14 +246,17 @@ impl Book {
         // A task on a promise, or one that is about to end already, is not asked to make room.
         self.cluster.ledger.set_recalled(loan, placed.promise.is_some() || placed.leaves_soon);
         placed.hold = Some(Hold::Loan(loan));
+        self.cluster.count_loan(placed.holder.as_ref(), &placed.shape);
         self.loans.insert(loan, task);
     }
 
     /// Gives back the part of the ledger that a task has.
     fn take_back(&mut self, task: TaskNumber, node: NodeId) {
-        match self.placed.get_mut(&task).and_then(|placed| placed.hold.take()) {
+        let Some(placed) = self.placed.get_mut(&task) else { return };
+        match placed.hold.take() {
             Some(Hold::Loan(loan)) => {
                 self.cluster.ledger.take_back(loan);
+                self.cluster.uncount_loan(placed.holder.as_ref(), &placed.shape);
                 self.loans.remove(&loan);
             }
             Some(Hold::Unit(shape)) => self.cluster.ledger.vacate(node, &shape),

@@ -21,6 +21,7 @@ mod keeping;
 mod lines;
 mod places;
 mod reasons;
+mod shares;
 
 const AGEING: u64 = estimand_placement::queue::AGEING.0;
 const PATIENCE: u64 = estimand_placement::planner::PATIENCE.0;

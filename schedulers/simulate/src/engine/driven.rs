@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use estimand_ordering::{Driver, Errand, Event, Scheduler, TaskAnswer, TaskEnd, TaskNews};
 use estimand_placement::Millis;
+use estimand_placement::plan::Plan;
 use estimand_placement::queue::TaskNumber;
 use estimand_placement::state::{Actor, Event as TaskEvent, Progress};
 
@@ -23,7 +24,7 @@ pub fn simulate_driven<S: Scheduler<Task = TraceTask>>(
     // The last one is the next.
     requests.sort_by_key(|(at, _)| *at);
     requests.reverse();
-    let mut simulation = Simulation::begin(setup, trace, log)?;
+    let mut simulation = Simulation::begin(setup, trace, Plan::default(), log)?;
     let mut open = Open::default();
     let mut now = Millis(0);
     loop {

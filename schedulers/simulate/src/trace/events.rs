@@ -62,7 +62,7 @@ impl Recorded {
                 service: service?,
                 resources,
                 priority,
-                promise: None,
+                ..TraceTask::default()
             })
         })
     }

@@ -32,6 +32,12 @@ pub struct TraceTask {
     /// The promise on whose capacity it is to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<String>,
+    /// The user whose task it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The framework of its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framework: Option<String>,
 }
 
 /// A promise that is asked for.
@@ -74,7 +80,8 @@ impl TraceTask {
             policy,
             needs_bound_labels: false,
             has_image: false,
-            user: None,
+            user: self.user.as_deref(),
+            framework: self.framework.as_deref(),
             progress,
         }
     }

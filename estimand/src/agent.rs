@@ -113,6 +113,7 @@ pub fn options(
         node: options.node.clone(),
         renamed: options.renamed,
         labels: options.labels.clone(),
+        devices: options.devices.clone(),
         allow,
         run_as,
         run_as_range: options.run_as_range,

@@ -129,6 +129,8 @@ pub struct AgentOptions {
     /// It had another name when its folder was used last.
     pub renamed: bool,
     pub labels: BTreeMap<String, String>,
+    /// The ids of the node's devices, by resource.
+    pub devices: BTreeMap<String, Vec<String>>,
     pub allow: AllowedPrograms,
     /// The variables that registrations may set, besides those that they always may.
     pub allow_env: Vec<EnvPattern>,

@@ -26,8 +26,16 @@ pub fn facts(containment: &str, allow: &Allow, users_tasks: UsersTasks) -> Facts
     }
 }
 
-/// The labels that an agent claims: those that it was given, and that it runs containers if it does.
-pub fn labels(mut given: BTreeMap<String, String>, runs_containers: bool) -> BTreeMap<String, String> {
+/// The labels that an agent claims: those that it was given, the numbers of the devices that it was told of, and that it
+/// runs containers if it does.
+pub fn labels(
+    mut given: BTreeMap<String, String>,
+    devices: &BTreeMap<String, Vec<String>>,
+    runs_containers: bool,
+) -> BTreeMap<String, String> {
+    for (resource, ids) in devices {
+        given.entry(resource.clone()).or_insert_with(|| ids.len().to_string());
+    }
     if runs_containers {
         given.entry(CONTAINERS_LABEL.to_owned()).or_insert_with(|| "yes".to_owned());
     }

@@ -13,6 +13,7 @@ mod check;
 mod containers;
 mod deliver;
 mod derive;
+mod devices;
 mod environment;
 mod errors;
 mod facts;

@@ -48,6 +48,10 @@ pub struct NodeOptions {
     /// A label of this node, by which registrations choose it; may be repeated
     #[arg(long = "label", id = "labels", value_name = "KEY=VALUE", value_parser = parse::label_of_node)]
     labels: Vec<(String, String)>,
+    /// The devices of this node by their ids, such as gpu=GPU-5f0c,GPU-91b2 or gpu=/dev/xdma0, of which each task has its
+    /// own; their number is the label, unless that is given; may be repeated [default: numbers from 0, by the label]
+    #[arg(long = "device", id = "devices", value_name = "gpu=ID,ID", value_parser = parse::devices_of_node)]
+    devices: Vec<(String, Vec<String>)>,
     /// A folder whose executables may run; may be repeated
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     allow: Vec<PathBuf>,
@@ -159,7 +163,7 @@ pub struct UpArgs {
     #[command(flatten, next_help_heading = "What runs here")]
     node: NodeOptions,
     /// Run nothing on this machine
-    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "run_as_range", "allow_users_as_agent", "task_memory", "task_processes", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
+    #[arg(long, help_heading = "What runs here", conflicts_with_all = ["node", "renamed", "labels", "devices", "allow", "allow_env", "allow_read", "allow_net", "allow_uploads", "upload_key", "docker", "allow_images", "allow_volumes", "run_as", "run_as_range", "allow_users_as_agent", "task_memory", "task_processes", "keep", "slots_dir", "reserve", "task_files", "max_runs"])]
     no_agent: bool,
     #[command(flatten)]
     terms: AllTerms,
@@ -211,6 +215,7 @@ impl NodeOptions {
                 return Err(wrong(&format!("the label `{key}` is given twice: `{before}` and `{value}`")));
             }
         }
+        let devices = devices(self.devices, &labels)?;
         Ok(AgentOptions {
             servers: Vec::new(),
             join: None,
@@ -218,6 +223,7 @@ impl NodeOptions {
             node,
             renamed: self.renamed,
             labels,
+            devices,
             allow: AllowedPrograms::Folders(self.allow),
             allow_env: self.allow_env,
             allow_read: self.allow_read,
@@ -242,6 +248,33 @@ impl NodeOptions {
             cgroups: true,
         })
     }
+}
+
+/// The ids of the node's devices, each of them once, of which a label counts no more than there are.
+fn devices(
+    given: Vec<(String, Vec<String>)>,
+    labels: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Vec<String>>, clap::Error> {
+    let mut devices: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (resource, ids) in given {
+        let all = devices.entry(resource.clone()).or_default();
+        for id in ids {
+            if all.contains(&id) {
+                return Err(wrong(&format!("the device `{id}` of `{resource}` is given twice")));
+            }
+            all.push(id);
+        }
+    }
+    for (resource, ids) in &devices {
+        let label = labels.get(resource).and_then(|count| count.parse::<usize>().ok());
+        if let Some(count) = label.filter(|count| *count > ids.len()) {
+            return Err(wrong(&format!(
+                "the label `{resource}={count}` counts more than the {} devices that `--device` names",
+                ids.len()
+            )));
+        }
+    }
+    Ok(devices)
 }
 
 /// As the kernel has it; empty if that cannot be read.

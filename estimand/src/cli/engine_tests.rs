@@ -41,7 +41,7 @@ fn help_reads_well() {
 #[test]
 fn an_agent_is_what_its_options_say() {
     let options = agent(
-        "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k --docker --allow-image a:1 --allow-image b/* --allow-volume /v \
+        "agent --server http://a:1 --server https://b --join a-token --authority /a.pem --node n1 --label zone=a --label gpu= --device gpu=GPU-a,GPU-b --device gpu=/dev/xdma0 --allow /x --allow y --allow-env PGPASSWORD --allow-read /l --allow-net db:5432 --allow-uploads --upload-key /k --docker --allow-image a:1 --allow-image b/* --allow-volume /v \
          --run-as nobody:adm --run-as-range 200000-200999 --task-memory 2GiB --task-processes 100 --keep-capability cap_net_raw --data-dir /d --slots-dir /s --reserve 8 --max-runs 3 --spool-mib 2 --no-cgroups",
     );
     let labels = [("gpu", ""), ("zone", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -52,6 +52,10 @@ fn an_agent_is_what_its_options_say() {
         node: NodeName::parse("n1").unwrap(),
         renamed: false,
         labels: BTreeMap::from(labels),
+        devices: BTreeMap::from([(
+            "gpu".to_owned(),
+            ["GPU-a", "GPU-b", "/dev/xdma0"].map(str::to_owned).to_vec(),
+        )]),
         allow: AllowedPrograms::Folders(vec![PathBuf::from("/x"), PathBuf::from("y")]),
         allow_env: vec!["PGPASSWORD".parse().unwrap()],
         allow_read: vec![PathBuf::from("/l")],
@@ -95,6 +99,11 @@ fn what_is_wrong_with_an_agent_is_said() {
     wrong(agent("agent --label z=a,b"), "`a,b` is not a label value: at most 253");
     wrong(agent("agent --label node=n2"), "`node` is the label that every node has with its name");
     wrong(agent("agent --node n --label z=a --label z=b"), "the label `z` is given twice: `a` and `b`");
+    wrong(agent("agent --node n --device gpu"), "expected gpu=ID,ID");
+    wrong(agent("agent --node n --device gpu=A,,B"), "an id is empty");
+    wrong(agent("agent --node n --device fpga=A"), "only of `gpu`");
+    wrong(agent("agent --node n --device gpu=A --device gpu=B,A"), "the device `A` of `gpu` is given twice");
+    wrong(agent("agent --node n --device gpu=A --label gpu=2"), "counts more than the 1 devices");
     wrong(agent("agent --server localhost:7070"), "expected http://HOST:PORT");
     wrong(agent("agent --upload-key /k"), "--allow-uploads");
     wrong(agent("agent --allow-env A=B"), "is no variable");

@@ -5,6 +5,7 @@
 mod bounds;
 mod containers;
 mod deaths;
+mod devices;
 mod endings;
 mod engine_deaths;
 mod leases;

@@ -27,6 +27,7 @@ use crate::board::Board;
 use crate::containers::{ContainerTerms, Docker};
 use crate::deliver::{Outbox, OutboxOptions, Sequencer, client_options};
 use crate::derive;
+use crate::devices::DeviceIds;
 use crate::errors::AgentError;
 use crate::facts::{facts, labels};
 use crate::home::Home;
@@ -63,6 +64,8 @@ pub struct AgentOptions {
     /// The node had another name when this folder was used last: what that one had is forgotten.
     pub renamed: bool,
     pub labels: BTreeMap<String, String>,
+    /// The ids of the node's devices by resource, as its operator declares them.
+    pub devices: BTreeMap<String, Vec<String>>,
     pub allow: Allow,
     /// The variables that registrations may set.
     pub allow_env: AllowEnv,
@@ -196,6 +199,7 @@ impl Agent {
                 node: options.node.clone(),
                 defaults: options.task_defaults,
                 containers: options.docker.clone().map(|docker| ContainerTerms::new(docker, &home.agent)),
+                gpus: DeviceIds::of(&options.devices, &options.labels),
             },
             reserve: options.reserve,
             max_file_bytes: options.max_task_file_bytes,
@@ -247,7 +251,7 @@ impl Agent {
         let link = Arc::new(Link {
             servers,
             node: options.node,
-            labels: labels(options.labels, options.docker.is_some()),
+            labels: labels(options.labels, &options.devices, options.docker.is_some()),
             facts: facts(launcher.containment(), &options.allow, users_tasks),
             home,
             board,

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use bollard::models::{
-    ContainerCreateBody, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountTypeEnum,
+    ContainerCreateBody, DeviceMapping, DeviceRequest, HostConfig, HostConfigLogConfig, Mount, MountTypeEnum,
 };
 
 use super::terms::ContainerRun;
@@ -61,13 +61,8 @@ fn host_config(run: &ContainerRun) -> HostConfig {
         // As much as memory: nothing is swapped beyond it.
         memory_swap: run.memory.map(signed),
         pids_limit: run.processes.map(signed),
-        device_requests: run.gpu.map(|count| {
-            vec![DeviceRequest {
-                count: Some(signed(count)),
-                capabilities: Some(vec![vec!["gpu".to_owned()]]),
-                ..DeviceRequest::default()
-            }]
-        }),
+        device_requests: device_request(run).map(|request| vec![request]),
+        devices: device_files(run),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         privileged: Some(false),
@@ -76,6 +71,36 @@ fn host_config(run: &ContainerRun) -> HostConfig {
         log_config: Some(HostConfigLogConfig { typ: Some(LOG_DRIVER.to_owned()), config: Some(options) }),
         ..HostConfig::default()
     }
+}
+
+/// The request for GPUs by their ids; by their number in an order of before.
+fn device_request(run: &ContainerRun) -> Option<DeviceRequest> {
+    let count = run.gpu?;
+    let ids: Vec<String> = run.devices.iter().filter(|id| !is_file(id)).cloned().collect();
+    if ids.is_empty() && !run.devices.is_empty() {
+        return None;
+    }
+    Some(DeviceRequest {
+        count: ids.is_empty().then(|| signed(count)),
+        device_ids: (!ids.is_empty()).then_some(ids),
+        capabilities: Some(vec![vec!["gpu".to_owned()]]),
+        ..DeviceRequest::default()
+    })
+}
+
+/// The devices whose ids are files of the node, which have the same path in the container.
+fn device_files(run: &ContainerRun) -> Option<Vec<DeviceMapping>> {
+    let files = run.devices.iter().filter(|id| is_file(id)).map(|path| DeviceMapping {
+        path_on_host: Some(path.clone()),
+        path_in_container: Some(path.clone()),
+        cgroup_permissions: Some("rw".to_owned()),
+    });
+    let files: Vec<DeviceMapping> = files.collect();
+    (!files.is_empty()).then_some(files)
+}
+
+fn is_file(id: &str) -> bool {
+    id.starts_with('/')
 }
 
 fn signed(amount: u64) -> i64 {
@@ -87,7 +112,7 @@ fn signed(amount: u64) -> i64 {
 mod tests {
     use estimand_api::task::TaskVolume;
     use estimand_exec::Identity;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::terms::Place;
     use super::*;
@@ -106,6 +131,7 @@ mod tests {
             cpu: None,
             memory: None,
             gpu: None,
+            devices: Vec::new(),
             processes: Some(16),
             timeout_ms: None,
         }
@@ -152,5 +178,23 @@ mod tests {
         assert_eq!((&mount["Source"], &mount["Target"]), (&json!("/d"), &json!("/t")));
         let device = &host["DeviceRequests"][0];
         assert_eq!((&device["Count"], &device["Capabilities"]), (&json!(2), &json!([["gpu"]])));
+        assert!(device["DeviceIDs"].is_null());
+    }
+
+    #[test]
+    fn gpus_are_asked_for_by_their_ids() {
+        let with = |ids: &[&str]| {
+            let devices: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            let run = ContainerRun { gpu: Some(ids.len() as u64), devices, ..run() };
+            serde_json::to_value(body(&run, "i:1")).unwrap()["HostConfig"].clone()
+        };
+        let host = with(&["GPU-a", "GPU-b"]);
+        let request = &host["DeviceRequests"][0];
+        assert_eq!((&request["DeviceIDs"], &request["Count"]), (&json!(["GPU-a", "GPU-b"]), &Value::Null));
+        assert_eq!((&request["Capabilities"], &host["Devices"]), (&json!([["gpu"]]), &Value::Null));
+        let host = with(&["/dev/xdma0"]);
+        assert!(host["DeviceRequests"].is_null());
+        assert_eq!(host["Devices"][0]["PathOnHost"], "/dev/xdma0");
+        assert_eq!(host["Devices"][0]["PathInContainer"], "/dev/xdma0");
     }
 }

@@ -41,6 +41,9 @@ pub struct ContainerRun {
     /// Bytes.
     pub memory: Option<u64>,
     pub gpu: Option<u64>,
+    /// The ids of its GPUs; none in an order of before, where the engine takes the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
     pub processes: Option<u64>,
     pub timeout_ms: Option<u64>,
 }
@@ -120,6 +123,7 @@ impl ContainerTerms {
             cpu: work.cpu,
             memory: limits.memory,
             gpu: work.gpu,
+            devices: Vec::new(),
             processes: limits.processes,
             timeout_ms: work.timeout_ms,
         })

@@ -12,6 +12,7 @@
 //! | `inputs` | agent | all its inputs lie in `work/` |
 //! | `outputs.json` | agent | its outputs, which the file service has; only then its end is told |
 //! | `end` | agent | when its promise ends, on the machine's clock: a [`WindowEnd`] |
+//! | `devices.json` | agent | the ids of the devices that it holds until its end, by resource |
 //! | `port` | agent | the port that it was given, if it asked for any |
 //! | `stop` | agent | it is to end |
 //! | `checkpoint` | agent | with `stop`: it is to save its work first |
@@ -28,6 +29,7 @@
 //! its node, and what the service has stored it knows. An end that it does not take at once is brought to the disk, as
 //! its outputs are. Blocking.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -219,6 +221,17 @@ impl AttemptFolder {
     /// Nobody reads it before the keeper is given the attempt.
     pub fn write_order(&self, order: &[u8]) -> io::Result<()> {
         self.write("order.json", order)
+    }
+
+    /// The devices of a resource that it holds; none if an agent of before gave it a count, or nobody gave it any.
+    pub fn devices(&self, resource: &str) -> io::Result<Option<Vec<String>>> {
+        let devices = self.read::<BTreeMap<String, Vec<String>>>("devices.json")?;
+        Ok(devices.and_then(|mut devices| devices.remove(resource)))
+    }
+
+    pub fn write_devices(&self, resource: &str, ids: &[String]) -> io::Result<()> {
+        let devices = BTreeMap::from([(resource, ids)]);
+        write_whole(&self.file("devices.json"), &serde_json::to_vec(&devices)?, PRIVATE)
     }
 
     /// When the stage of this name was reached, in microseconds since 1970.

@@ -15,6 +15,7 @@ use super::tunneling::give_port;
 use crate::allow::{Allow, SEARCH_PATH};
 use crate::allow_env::AllowEnv;
 use crate::containers::{ContainerRun, ContainerTerms, FOLDER_VARIABLE, Place};
+use crate::devices::{self, DeviceIds};
 use crate::runners::Runner;
 
 /// Variables of this beginning tell a task about itself, and nothing else reads them.
@@ -93,16 +94,19 @@ pub struct Terms {
     pub defaults: TaskDefaults,
     /// None: no containers run here.
     pub containers: Option<ContainerTerms>,
+    pub gpus: DeviceIds,
 }
 
 impl Terms {
-    /// The program or container of a task, or why it does not run here. It runs as this user, if not as the agent.
+    /// The program or container of a task, or why it does not run here. It runs as this user, if not as the agent, with
+    /// these GPUs.
     pub fn run_of(
         &self,
         assignment: &TaskAssignment,
         runner: Option<&Runner>,
         folder: &AttemptFolder,
         server: &str,
+        gpus: &[String],
     ) -> Result<TaskRun, String> {
         let work = assignment.work.supported().map_err(|reason| {
             format!("the agent on this node does not know all that the task asks for: {reason}")
@@ -110,10 +114,12 @@ impl Terms {
         if let Some(dir) = work.directory.as_ref().filter(|dir| !dir.starts_with('/')) {
             return Err(format!("its directory `{dir}` is not an absolute path"));
         }
-        let env = self.variables(assignment, &work.environment, server);
+        let mut env = self.variables(assignment, &work.environment, server);
+        devices::tell(&mut env, gpus, self.gpus.are_known(), work.image.is_some());
         let mut run = match (&work.image, &self.containers) {
             (Some(image), Some(containers)) => {
                 let mut run = containers.run_of(assignment, work, image, env, &self.limits(work))?;
+                run.devices = gpus.to_vec();
                 run.user = runner.map(|runner| runner.identity.clone());
                 if work.has_files() {
                     run.give_task_folder(&folder.work())?;
@@ -246,6 +252,7 @@ mod tests {
             node,
             defaults: TaskDefaults::default(),
             containers: None,
+            gpus: DeviceIds::default(),
         }
     }
 
@@ -257,7 +264,7 @@ mod tests {
         let assignment =
             TaskAssignment { id: "t".into(), attempt: 2, work: work.into(), ..TaskAssignment::default() };
         let folder = AttemptFolder::new(Path::new("/data/tasks"), "t", 2);
-        terms.run_of(&assignment, Some(&runner()), &folder, "http://h:1/")
+        terms.run_of(&assignment, Some(&runner()), &folder, "http://h:1/", &[])
     }
 
     fn variables(env: &[(String, String)]) -> Vec<String> {
@@ -355,7 +362,7 @@ mod tests {
         )
         .unwrap();
         let folder = AttemptFolder::new(Path::new("/data"), "t", 1);
-        let reason = all.run_of(&unknown, None, &folder, "").unwrap_err();
+        let reason = all.run_of(&unknown, None, &folder, "", &[]).unwrap_err();
         assert!(reason.contains("does not know all") && reason.contains("sandbox"), "{reason}");
     }
 }

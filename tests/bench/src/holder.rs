@@ -68,6 +68,7 @@ fn options(args: HolderArgs, credentials: Credentials) -> AgentOptions {
         credentials,
         node: args.node,
         renamed: false,
+        devices: std::collections::BTreeMap::new(),
         labels: std::collections::BTreeMap::new(),
         allow: Allow::Everything,
         docker: None,

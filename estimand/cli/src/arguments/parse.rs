@@ -40,6 +40,20 @@ pub fn label_of_node(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The devices of a node, `gpu=ID,ID,…`. A task's agent hears how many GPUs it needs, and of no other resource.
+pub fn devices_of_node(text: &str) -> Result<(String, Vec<String>), String> {
+    let (resource, ids) = text.split_once('=').ok_or("expected gpu=ID,ID,…")?;
+    if resource != "gpu" {
+        return Err(format!("only of `gpu` ids can be given, not of `{}`", shorten(resource)));
+    }
+    let ids: Vec<String> = ids.split(',').map(str::to_owned).collect();
+    match ids.iter().find(|id| id.is_empty() || id.chars().any(|c| c.is_whitespace() || c.is_control())) {
+        Some(id) if id.is_empty() => Err("an id is empty; expected gpu=ID,ID,…".to_owned()),
+        Some(id) => Err(format!("`{}` is no id of a device: it has a space", shorten(id))),
+        None => Ok((resource.to_owned(), ids)),
+    }
+}
+
 /// A change of a label: `KEY=VALUE` and `KEY` set it, `KEY-` takes it away.
 pub fn label_change(text: &str) -> Result<(String, Option<String>), String> {
     if text.contains('=') {

@@ -4,6 +4,7 @@
 //! which step an agent died.
 
 mod assignment;
+mod devices;
 mod keeper;
 mod leavings;
 mod step;
@@ -25,6 +26,7 @@ use super::order::{KeeperOrder, LOG_BYTES, TaskRun};
 use super::pool::{KeeperProcess, Pool, at_once};
 use super::record::End;
 use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lease_lengths, lock};
+use crate::devices::Taken;
 use keeper::Keeper;
 use leavings::Leavings;
 use step::{Look, Step, Unbegun, step};
@@ -237,7 +239,15 @@ impl Round<'_> {
             // There is only something left to be cleared away.
             None
         } else {
-            match tasks.run_of(attempt) {
+            let gpus = match self.take_gpus(attempt)? {
+                Taken::Ids(ids) => ids,
+                // Looked at again with all others.
+                Taken::NotYet => return Ok(()),
+                Taken::Never(most) => {
+                    return self.settle(folder, TaskEnding::NotStarted(devices::too_few(attempt, most)));
+                }
+            };
+            match tasks.run_of(attempt, &gpus) {
                 Ok(run) => Some(run),
                 Err(reason) => return self.settle(folder, TaskEnding::NotStarted(reason)),
             }
@@ -346,10 +356,10 @@ impl Tasks {
         Ok(())
     }
 
-    fn run_of(&self, attempt: &Attempt) -> Result<TaskRun, String> {
+    fn run_of(&self, attempt: &Attempt, gpus: &[String]) -> Result<TaskRun, String> {
         let server = self.options.server.borrow().clone();
         let runner = attempt.runner.as_ref().map_err(Clone::clone)?.as_ref();
-        self.options.terms.run_of(&attempt.accepted.assignment, runner, &attempt.folder, &server)
+        self.options.terms.run_of(&attempt.accepted.assignment, runner, &attempt.folder, &server, gpus)
     }
 }
 

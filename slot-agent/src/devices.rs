@@ -1,7 +1,7 @@
 //! The devices of a node by their ids, and which attempt of a task holds which
 //! ([179](../../docs/decisions/179-devices-have-ids.md)). Pure.
 //!
-//! How many an attempt gets is the ledger's to say, and which ones the node's: no id is given twice. The folders of attempts
+//! The number that an attempt gets is the ledger's to say, and the ids the node's: no id is given twice. The folders of attempts
 //! remember what is held, so that it outlives the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ pub struct DeviceUnits<'a> {
 
 /// The answer to an attempt that needs devices.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum DeviceGrant {
     Ids(Vec<String>),
     /// Others hold them still.
     NotYet,
@@ -100,26 +100,26 @@ impl<'a> DeviceUnits<'a> {
     }
 
     /// Gives an attempt so many, or those that it holds already.
-    pub fn take(&mut self, attempt: &str, count: usize) -> Taken {
+    pub fn take(&mut self, attempt: &str, count: usize) -> DeviceGrant {
         if let DeviceIds::Listed(ids) = self.ids
             && ids.len() < count
         {
-            return Taken::Never(ids.len());
+            return DeviceGrant::Never(ids.len());
         }
         if let Some(ids) = self.held.get(attempt)
             && ids.len() == count
             && ids.iter().all(|id| self.ids.has(id))
         {
-            return Taken::Ids(ids.clone());
+            return DeviceGrant::Ids(ids.clone());
         }
         let others = self.held.iter().filter(|(holder, _)| *holder != attempt);
         let held: BTreeSet<&str> = others.flat_map(|(_, ids)| ids).map(String::as_str).collect();
         let free = self.ids.free(&held, count);
         if free.len() < count {
-            return Taken::NotYet;
+            return DeviceGrant::NotYet;
         }
         self.hold(attempt, free.clone());
-        Taken::Ids(free)
+        DeviceGrant::Ids(free)
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
         DeviceIds::Listed(ids.iter().map(|id| (*id).to_owned()).collect())
     }
 
-    fn ids(ids: &[&str]) -> Taken {
-        Taken::Ids(ids.iter().map(|id| (*id).to_owned()).collect())
+    fn ids(ids: &[&str]) -> DeviceGrant {
+        DeviceGrant::Ids(ids.iter().map(|id| (*id).to_owned()).collect())
     }
 
     /// As an agent that is started anew finds them.
@@ -170,10 +170,12 @@ mod tests {
     fn no_device_is_given_twice_and_none_is_lost() {
         let known = listed(&["A", "B", "C", "D", "E"]);
         for seed in 0..200 {
-            let (place, mut random) = (tempfile::tempdir().unwrap(), fastrand::Rng::with_seed(seed));
+            let place = tempfile::tempdir().unwrap();
+            let mut random = fastrand::Rng::with_seed(seed);
             let mut model: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for _ in 0..40 {
-                let (attempt, count) = (random.u8(..8).to_string(), random.usize(1..4));
+                let attempt = random.u8(..8).to_string();
+                let count = random.usize(1..4);
                 if model.remove(&attempt).is_some() {
                     fs::remove_file(place.path().join(&attempt)).unwrap();
                     continue;
@@ -181,15 +183,15 @@ mod tests {
                 // Each take is by an agent that was started anew.
                 let free = 5 - model.values().map(Vec::len).sum::<usize>();
                 match found(&known, place.path()).take(&attempt, count) {
-                    Taken::Ids(taken) => {
+                    DeviceGrant::Ids(taken) => {
                         assert_eq!(taken.len(), count);
                         fs::write(place.path().join(&attempt), serde_json::to_vec(&taken).unwrap()).unwrap();
                         let again = found(&known, place.path()).take(&attempt, count);
-                        assert_eq!(again, Taken::Ids(taken.clone()));
+                        assert_eq!(again, DeviceGrant::Ids(taken.clone()));
                         model.insert(attempt, taken);
                     }
-                    Taken::NotYet => assert!(free < count, "{free} are free, and it needs {count}"),
-                    Taken::Never(most) => panic!("{most}"),
+                    DeviceGrant::NotYet => assert!(free < count, "{free} are free, and it needs {count}"),
+                    DeviceGrant::Never(most) => panic!("{most}"),
                 }
                 let all: Vec<&String> = model.values().flatten().collect();
                 let distinct: BTreeSet<&String> = all.iter().copied().collect();
@@ -205,8 +207,8 @@ mod tests {
         units.hold_first("old.1", 1);
         units.hold_first("old.2", 2);
         assert_eq!(units.take("new.1", 1), ids(&["C"]));
-        assert_eq!(units.take("new.2", 1), Taken::NotYet);
-        assert_eq!(units.take("new.3", 4), Taken::Never(3));
+        assert_eq!(units.take("new.2", 1), DeviceGrant::NotYet);
+        assert_eq!(units.take("new.3", 4), DeviceGrant::Never(3));
         let mut units = DeviceUnits::new(&DeviceIds::Indices);
         units.hold_first("old.1", 2);
         assert_eq!(units.take("new.1", 2), ids(&["2", "3"]));

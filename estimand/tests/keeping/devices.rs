@@ -46,7 +46,7 @@ fn tasks_with_a_gpu_have_different_ones_though_their_agent_is_killed() {
         devices.insert(device_of(&node, &id));
     }
     assert_eq!(devices, ["A", "B", "C"].map(str::to_owned).into());
-    // One more than there are waits for the first to end, and has its device.
+    // A task more than there are devices waits for the first to end, and has its device.
     let first = device_of(&node, "g-0");
     assigned.push(task("g-3", node.shell(SAYS), 1));
     assigned.push(task("none", node.shell(SAYS), 0));

@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// How many tasks of one kind can be made of amounts.
+/// The number of tasks of one kind that fit into amounts.
 fn count(bundle: Demand, demand: Demand) -> u64 {
     let parts = bundle.iter().zip(demand).filter(|(_, demand)| *demand > 0);
     parts.map(|(have, demand)| have / demand).min().unwrap_or(0)
@@ -300,7 +300,8 @@ proptest! {
         let mut ledger = Ledger::new(0);
         let mut model = Model { whole: [10, 10, 5], ..Model::default() };
         ledger.set_node("n1", "", &amounts(model.whole));
-        let (mut shares, mut order) = (Shares::default(), ShareOrder::default());
+        let mut shares = Shares::default();
+        let mut order = ShareOrder::default();
         shares.follow_nodes(&ledger);
         for change in changes {
             match change {

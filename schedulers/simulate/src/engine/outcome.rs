@@ -20,7 +20,7 @@ pub struct Outcome {
     pub restarts: usize,
     /// Promises for which there was no room.
     pub refused: usize,
-    /// How often a task made room for a promise.
+    /// The number of times that a task made room for a promise.
     pub displaced: usize,
     pub end: Millis,
     /// The part of the processors that was in use.

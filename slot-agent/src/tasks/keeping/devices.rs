@@ -5,21 +5,21 @@ use std::io;
 
 use super::super::Attempt;
 use super::Round;
-use crate::devices::{DeviceUnits, GPU, Taken};
+use crate::devices::{DeviceGrant, DeviceUnits, GPU};
 
 impl Round<'_> {
     /// The GPUs that an attempt gets now.
-    pub(super) fn take_gpus(&self, attempt: &Attempt) -> io::Result<Taken> {
+    pub(super) fn take_gpus(&self, attempt: &Attempt) -> io::Result<DeviceGrant> {
         let count = gpus_of(attempt);
         if count == 0 {
-            return Ok(Taken::Ids(Vec::new()));
+            return Ok(DeviceGrant::Ids(Vec::new()));
         }
         let mut units = DeviceUnits::new(&self.tasks.options.terms.gpus);
         for one in self.tasks.attempts() {
             self.count_held(&one, &mut units)?;
         }
         let taken = units.take(&attempt.folder.name(), count);
-        if let Taken::Ids(ids) = &taken {
+        if let DeviceGrant::Ids(ids) = &taken {
             attempt.folder.write_devices(GPU, ids)?;
         }
         Ok(taken)

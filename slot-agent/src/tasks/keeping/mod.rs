@@ -26,7 +26,7 @@ use super::order::{KeeperOrder, LOG_BYTES, TaskRun};
 use super::pool::{KeeperProcess, Pool, at_once};
 use super::record::End;
 use super::{Assigned, Attempt, LOOK_EVERY, Mark, Progress, Tasks, lease_lengths, lock};
-use crate::devices::Taken;
+use crate::devices::DeviceGrant;
 use keeper::Keeper;
 use leavings::Leavings;
 use step::{Look, Step, Unbegun, step};
@@ -240,10 +240,10 @@ impl Round<'_> {
             None
         } else {
             let gpus = match self.take_gpus(attempt)? {
-                Taken::Ids(ids) => ids,
+                DeviceGrant::Ids(ids) => ids,
                 // Looked at again with all others.
-                Taken::NotYet => return Ok(()),
-                Taken::Never(most) => {
+                DeviceGrant::NotYet => return Ok(()),
+                DeviceGrant::Never(most) => {
                     return self.settle(folder, TaskEnding::NotStarted(devices::too_few(attempt, most)));
                 }
             };

@@ -61,21 +61,39 @@ class Exporter:
         command = [BINARY, "export-metrics", "--server", SERVER, "--to", to, *options]
         environment = {**os.environ, "ESTIMAND_TOKEN": TOKEN, **environment}
         self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        self.said = ""
+        self.lines: queue.Queue = queue.Queue()
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        for line in self.process.stderr:
+            self.lines.put(line)
+        self.lines.put(None)
 
     def __enter__(self) -> "Exporter":
         return self
 
     def __exit__(self, *_) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+
+    def until_said(self, text: str) -> None:
+        """Waits until it says that: a receiver has what was sent before the exporter has the answer."""
+        while text not in self.said:
+            line = self.lines.get(timeout=PATIENCE)
+            if line is None:
+                raise AssertionError(f"it ended, and never said {text!r}: {self.said}")
+            self.said += line
 
     def end(self) -> str:
         """Ends it as a service manager does; what it has said."""
         self.process.send_signal(signal.SIGTERM)
-        _, said = self.process.communicate(timeout=PATIENCE)
-        if self.process.returncode != 0:
-            raise AssertionError(f"it ended with {self.process.returncode}: {said}")
-        return said
+        status = self.process.wait(timeout=PATIENCE)
+        for line in iter(lambda: self.lines.get(timeout=PATIENCE), None):
+            self.said += line
+        if status != 0:
+            raise AssertionError(f"it ended with {status}: {self.said}")
+        return self.said
 
 
 def write(name: str, node: str, value, **fields) -> None:
@@ -131,6 +149,7 @@ class Output(unittest.TestCase):
                 receiver.url, "--names", "out_c*,out_load,out_b*", OTEL_EXPORTER_OTLP_HEADERS=headers
             ) as exporter:
                 _, path, sent, body = receiver.sent.get(timeout=PATIENCE)
+                exporter.until_said("the first metrics are taken points=18")
                 said = exporter.end()
         self.assertEqual((path, sent["authorization"], sent["x-scope"]), ("/v1/metrics", "Bearer a", "b"))
         found, times = exported([body])
@@ -143,13 +162,13 @@ class Output(unittest.TestCase):
             else:
                 self.assertLess(abs(nanos / 1e9 - time.time()), 60)
         self.assertIn(f'values are sent as metrics to="{receiver.url}/v1/metrics" every=10s', said)
-        self.assertIn("the first metrics are taken points=18", said)
 
     def test_a_receiver_that_is_busy_is_asked_again_when_it_says(self) -> None:
         write("busy", "n1", 1)
         busy = (503, {"Retry-After": "1"}, b"")
         with Receiver(busy, (429, {}, b""), TAKEN) as receiver, Exporter(receiver.url, "--names", "busy") as exporter:
             sent = [receiver.sent.get(timeout=PATIENCE) for _ in range(3)]
+            exporter.until_said("does not take metrics now")
             said = exporter.end()
         self.assertEqual(said.count("does not take metrics now: it answered with status 503"), 1, said)
         self.assertGreaterEqual(sent[1][0] - sent[0][0], 1)
@@ -166,6 +185,7 @@ class Output(unittest.TestCase):
             with Exporter(receiver.url, "--names", "refused", "--every", "1s") as exporter:
                 for _ in range(3):
                     receiver.sent.get(timeout=PATIENCE)
+                exporter.until_said("works again")
                 said = exporter.end()
         for part in ("refuses metrics", "400 Bad Request: not like this", "left points out: two are odd", "works again"):
             self.assertIn(part, said)

@@ -123,6 +123,11 @@ impl<'a> DeviceUnits<'a> {
     }
 }
 
+/// True for the id of a device that is a file of the node.
+pub fn is_file(id: &str) -> bool {
+    id.starts_with('/')
+}
+
 /// Tells a task its GPUs, but for variables that it sets itself. A container sees no others, and numbers them anew. A
 /// process sees those alone, and none if it asked for none where the agent `knows_gpus`.
 pub fn tell(env: &mut BTreeMap<String, String>, gpus: &[String], knows_gpus: bool, in_container: bool) {
@@ -132,7 +137,7 @@ pub fn tell(env: &mut BTreeMap<String, String>, gpus: &[String], knows_gpus: boo
     }
     if !in_container && (knows_gpus || !gpus.is_empty()) {
         // CUDA knows no paths.
-        let visible: Vec<&str> = gpus.iter().map(String::as_str).filter(|id| !id.starts_with('/')).collect();
+        let visible: Vec<&str> = gpus.iter().map(String::as_str).filter(|id| !is_file(id)).collect();
         if visible.iter().any(|id| id.parse::<u32>().is_ok()) {
             env.entry(CUDA_ORDER.0.to_owned()).or_insert_with(|| CUDA_ORDER.1.to_owned());
         }

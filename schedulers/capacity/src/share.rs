@@ -148,7 +148,8 @@ mod tests {
             // (2^64 a + b) c, where c is below 2^64, is 2^64 ac + bc.
             let small = other & u128::from(u64::MAX);
             let (upper, lower) = product(one, small);
-            let (high, low) = (one >> 64, one & u128::from(u64::MAX));
+            let high = one >> 64;
+            let low = one & u128::from(u64::MAX);
             let carried = high * small + ((low * small) >> 64);
             prop_assert_eq!((upper, lower), (carried >> 64, one.wrapping_mul(small)));
             // And each product has the lower half that wrapping has, whichever number comes first.

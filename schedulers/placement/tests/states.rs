@@ -207,7 +207,7 @@ fn what_the_version_before_stored_is_read() {
         assert_eq!(serde_json::to_string(&event).unwrap(), text);
         assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event);
     }
-    // That version had told what makes room to save its work, without an order.
+    // The version before had told a task that makes room to save its work, without an order.
     let stopping = after(rules(0, OnLoss::Restart), &[place(1), room_for("p", 1)]);
     let before = Progress { stop_order: StopOrder::default(), ..stopping };
     assert!(!serde_json::to_string(&before).unwrap().contains("stopOrder"));

@@ -11,6 +11,7 @@ use bollard::models::{
 };
 
 use super::terms::ContainerRun;
+use crate::devices::is_file;
 
 /// The engine's way to keep a log, the size of a file of it, and how many there are.
 const LOG_DRIVER: &str = "json-file";
@@ -97,10 +98,6 @@ fn device_files(run: &ContainerRun) -> Option<Vec<DeviceMapping>> {
     });
     let files: Vec<DeviceMapping> = files.collect();
     (!files.is_empty()).then_some(files)
-}
-
-fn is_file(id: &str) -> bool {
-    id.starts_with('/')
 }
 
 fn signed(amount: u64) -> i64 {

@@ -112,7 +112,7 @@ fn a_node_stays_with_the_user_that_it_is_kept_for() {
     bench.submit(1, 0, "bob", "all");
     let running = place_waiting(&mut bench.cluster, &mut bench.queue, Millis(0), 0);
     assert_eq!(running.len(), 2);
-    // Of two that want the whole node the one in front is alice's.
+    // Two tasks want the whole node, and alice's is in front.
     bench.submit_for(2, 1, 1, "alice", "all");
     bench.submit_for(2, 1, 0, "bob", "all");
     assert!(bench.place(PATIENCE).is_empty());
